@@ -27,8 +27,10 @@ PEOPLE = {
     "stranger": ("elsewhere", "manager"),
     "admin": ("demo", "admin"),
     "service": ("service", "service"),
+    "domain": ("", "manager"),
 }
-"""Where each has which role. A service that shows its own token alone has no other role here."""
+"""In which project each has which role; without one, in the domain, for which its token is then. A
+service that shows its own token alone has no other role here."""
 PERSONAS = ("nobody", *PEOPLE)
 NOWHERE = "00000000-0000-4000-8000-000000000000"
 _NAMED = re.compile(r"\{(\w+)\}")
@@ -40,7 +42,8 @@ _HEADING = """\
 Made by `make golden` from the routes, asked through a whole cloud as each persona; look at what
 changes here as at code. `reader`, `member`, `manager` and `admin` have that role on the project
 `demo`, whose things are asked for; `stranger` is a manager of another project, `service` has
-nothing but the role `service`, `nobody` shows no token.
+nothing but the role `service`, `domain` is a manager of their domain, with a token for that and for
+no project, `nobody` shows no token.
 
 - `yes`: let in. Of what writes nothing more is asked than the gate: what it names is not there.
 - 401, 403: refused. 404, of what reads: it is not there for this one.
@@ -82,10 +85,11 @@ class Town:
             user = {"name": f"the-{name}", "password": _PASSWORD}
             made = await self.admin("POST", "/identity/v3/users", {"user": user})
             user_id = made["user"]["id"]
-            path = f"/identity/v3/projects/{places[project]}/users/{user_id}/roles/{by_name[role]}"
+            home = f"projects/{places[project]}" if project else f"domains/{_DOMAIN['id']}"
+            path = f"/identity/v3/{home}/users/{user_id}/roles/{by_name[role]}"
             await self.admin("PUT", path)
-            self.homes[name] = places[project]
-            self.tokens[name] = await self.log_in(f"the-{name}", places[project])
+            self.homes[name] = places.get(project, "")
+            self.tokens[name] = await self.log_in(f"the-{name}", self.homes[name])
             self.known |= {"user_id": user_id} if name == "member" else {}
         self.known |= {"project_id": places["demo"], "role_id": by_name["member"]}
         self.known |= {"scope_id": places["demo"]}
@@ -95,7 +99,8 @@ class Town:
     async def log_in(self, name: str, project_id: str) -> str:
         user = {"name": name, "domain": _DOMAIN, "password": _PASSWORD}
         proof = {"methods": ["password"], "password": {"user": user}}
-        body = {"auth": {"identity": proof, "scope": {"project": {"id": project_id}}}}
+        scope = {"project": {"id": project_id}} if project_id else {"domain": _DOMAIN}
+        body = {"auth": {"identity": proof, "scope": scope}}
         answer = await self.cloud.ask("POST", "/identity/v3/auth/tokens", body)
         return answer.headers["x-subject-token"]
 
@@ -139,6 +144,10 @@ class Town:
         made = await self.member("POST", "/share/v2/shares", share, "2.82")
         self.known |= {"share_id": made["share"]["id"], "flavor_id": "1"}
         await self.cloud.settle()
+
+    async def asks(self, service: str, route: Route) -> bool:
+        """Whether one whose token is for a domain is let in."""
+        return await self.ask(service, route, "domain") != "403"
 
     async def ask(self, service: str, route: Route, persona: str) -> str:
         """Ask as somebody, and return what stands in the table."""
@@ -202,6 +211,15 @@ async def test_who_is_let_in_is_as_reviewed(
     lines = "|".join("---" for _ in PERSONAS)
     heading = _HEADING.format(service=service, personas=" | ".join(PERSONAS), lines=lines)
     golden(f"docs/access/{service}.md", heading + "".join(dict.fromkeys(rows)))
+
+
+@pytest.mark.parametrize("service", ["volume", "share", "compute"])
+async def test_a_token_for_no_project_opens_nothing_that_is_a_projects(
+    town: Town, service: str
+) -> None:
+    """What it made would belong to no project, and so to everybody with such a token."""
+    let_in = {route.path for route in routes_of(service) if await town.asks(service, route)}
+    assert let_in == set()
 
 
 def test_nobody_is_let_in_but_where_a_login_is() -> None:

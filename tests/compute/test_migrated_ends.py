@@ -107,16 +107,11 @@ async def test_a_token_for_no_project_shows_no_copy(cloud: MovingVolumes) -> Non
     await until_copied(cloud)
     copy_id = await cloud.copy_of(volume_id)
     made = await attachment_of_copy(cloud, volume_id)
-    for path in (f"volumes/{copy_id}", f"attachments/{made}"):
-        answer = await cloud.ask("GET", f"/volume/v3/{path}", user="domain", version="3.67")
-        assert answer.status == 404, answer.text
-    for kind in ("volumes", "volumes/detail", "attachments"):
-        answer = await cloud.ask("GET", f"/volume/v3/{kind}", user="domain", version="3.67")
-        assert answer.body[kind.partition("/")[0]] == [], answer.text
-    deleting = await cloud.ask(
-        "DELETE", f"/volume/v3/attachments/{made}", user="domain", version="3.67"
-    )
-    assert deleting.status == 404, deleting.text
+    shown = ("volumes", "volumes/detail", "attachments", f"volumes/{copy_id}")
+    paths = [("GET", path) for path in (*shown, f"attachments/{made}")]
+    for method, path in (*paths, ("DELETE", f"attachments/{made}")):
+        answer = await cloud.ask(method, f"/volume/v3/{path}", user="domain", version="3.67")
+        assert answer.status == 403, answer.text
     cloud.hypervisor().lagging.clear()
     await cloud.settle()
     await cloud.check(server_id, volume_id, "success", FAST)

@@ -68,7 +68,7 @@ def build_app(
         service,
         Routes(routes),
         face,
-        gate=TokenGate(validator, policy),
+        gate=TokenGate(validator, policy, is_for_projects=face.is_for_projects),
         public_url=public_url,
         identity_url=identity_url,
         times=times,

@@ -78,6 +78,8 @@ class Face(Struct, frozen=True, kw_only=True):
     """Whether a slash behind a path means nothing; elsewhere an empty id, which nothing has."""
     project_in_path: bool = False
     """Whether routes may be preceded by the caller's project id."""
+    is_for_projects: bool = False
+    """Whether all that there is belongs to a project: a token for none is let in to nothing."""
     body_bytes: int = WEB_BODY_BYTES
     """The largest JSON body of a request."""
     unbuilt: Unbuilt = unbuilt.NOTHING

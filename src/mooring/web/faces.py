@@ -42,6 +42,7 @@ VOLUME = Face(
     unnamed_is_invalid=True,
     request_id_header="x-compute-request-id",
     project_in_path=True,
+    is_for_projects=True,
 )
 SHARE = Face(
     service="shared-file-system",
@@ -55,6 +56,7 @@ SHARE = Face(
     ignores_common_header=True,
     request_id_header="x-compute-request-id",
     project_in_path=True,
+    is_for_projects=True,
 )
 COMPUTE = Face(
     service="compute",
@@ -68,4 +70,5 @@ COMPUTE = Face(
     legacy_header="X-OpenStack-Nova-API-Version",
     request_id_header="x-compute-request-id",
     project_in_path=True,
+    is_for_projects=True,
 )

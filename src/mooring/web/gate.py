@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
+from mooring.errors import Forbidden
 from mooring.fence import operation as operations
 from mooring.web.identity import is_service, who_from_request
 
@@ -25,7 +26,7 @@ class Gate(Protocol):
     """What an application asks about each request."""
 
     async def let_in(self, headers: Headers, request_id: str) -> Who:
-        """Return the caller. Raises Unauthenticated."""
+        """Return the caller. Raises Unauthenticated; Forbidden: it has no project, and needs one."""
         ...
 
     def asked_by(self, who: Who) -> Callable[[str, Target], bool]:
@@ -40,12 +41,21 @@ class Gate(Protocol):
 class TokenGate:
     """The gate of a service: tokens say who comes, policy says what each may do."""
 
-    def __init__(self, validator: TokenValidator, policy: Policy) -> None:
+    def __init__(
+        self, validator: TokenValidator, policy: Policy, *, is_for_projects: bool = False
+    ) -> None:
         self._validator, self._policy = validator, policy
+        self._is_for_projects = is_for_projects
 
     async def let_in(self, headers: Headers, request_id: str) -> Who:
         who = await who_from_request(headers, self._validator, request_id)
         is_admin = self._policy.allows(who, "context_is_admin", {})
+        if self._is_for_projects and not (who.project_id or is_admin or is_service(who)):
+            # What such tokens made would belong to no project, and so to all of them.
+            raise Forbidden(
+                "This token is for a domain, the system or nothing, and what is asked for belongs "
+                "to projects. Ask for a token for a project."
+            )
         return who if is_admin == who.is_admin else replace(who, is_admin=is_admin)
 
     def asked_by(self, who: Who) -> Callable[[str, Target], bool]:
