@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,29 @@ async def test_a_backup_taken_under_load_opens_and_has_what_was_acknowledged_bef
             assert await restored.complaints() == []
             await make(restored, 1)
             await restored.settle()
+
+
+async def test_hosts_that_went_on_after_a_backup_obey_what_is_restored(tmp_path: Path) -> None:
+    """They have seen operations that the restored cloud knows nothing of."""
+    async with SimulatedCloud(tmp_path / "state") as cloud:
+        volume_id = await make(cloud, 0)
+        await cloud.settle()
+        action, state = f"{_VOLUMES}/{volume_id}/action", cloud.settings.state_path
+        await asyncio.to_thread(copy_state, state, tmp_path / "copy")
+        for gib in (2, 3, 4):
+            asked = await cloud.ask("POST", action, {"os-extend": {"new_size": gib}})
+            assert asked.status == 202
+            await cloud.settle()
+        later = cloud.clock.now() + timedelta(minutes=1)
+    shutil.rmtree(tmp_path / "copy" / "hosts", ignore_errors=True)
+    shutil.copytree(state / "hosts", tmp_path / "copy" / "hosts", symlinks=True)
+    async with SimulatedCloud(tmp_path / "copy", start=later) as restored:
+        asked = await restored.ask("POST", action, {"os-extend": {"new_size": 5}})
+        assert asked.status == 202
+        await restored.settle()
+        shown = (await restored.ask("GET", f"{_VOLUMES}/{volume_id}")).key("volume")
+        assert (shown["status"], shown["size"]) == ("available", 5)
+        assert await restored.complaints() == []
 
 
 async def test_a_backup_has_the_images_and_is_for_its_owner_alone(tmp_path: Path) -> None:

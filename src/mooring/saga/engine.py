@@ -364,7 +364,7 @@ class Engine(Generic[S]):
     async def open(self) -> None:
         """Take over what a dead predecessor left. Call it once, before the first request."""
         now = self.clock.now()
-        await self.store.write(lambda tx: locks.make_counter(tx, int(now.timestamp())))
+        await self.store.write(lambda tx: locks.raise_counter(tx, int(now.timestamp())))
         await self.schedule.take_over()
 
     async def run(self) -> None:

@@ -62,11 +62,17 @@ def _load_keys(count: int) -> Prepared[Held]:
     return Prepared(query.where(_rows.c.key.in_(keys)).order_by(_rows.c.seq), Held)
 
 
-def make_counter(tx: Session, unix_time: int) -> None:
-    """Make the counter that generations and queue numbers are drawn from, if it is missing."""
+def raise_counter(tx: Session, unix_time: int) -> None:
+    """Let the numbers that are drawn be later than any that were drawn before, in any database.
+
+    One that was restored is behind its hosts, which refuse what comes with less than they have
+    seen. Fewer numbers are drawn than seconds pass.
+    """
     if tx.get(CounterRow, GENERATION) is None:
         tx.add(CounterRow(name=GENERATION, value=unix_time))
         tx.flush()
+    behind = update(CounterRow).where(CounterRow.name == GENERATION, CounterRow.value < unix_time)
+    tx.execute(behind.values(value=unix_time))
 
 
 def draw(tx: Session) -> int:

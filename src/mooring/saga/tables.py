@@ -105,7 +105,7 @@ class LockRow(Base):
 
 
 class CounterRow(Base):
-    """Numbers that only grow, from the Unix time at which the database was made or restored."""
+    """Numbers that only grow, and are at each start of a process at least its Unix time."""
 
     __tablename__ = "saga_counters"
 
