@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +40,8 @@ class Ledger:
     def __init__(self) -> None:
         self.parcels: dict[str, str] = {}
         self.fail_next: list[Exception] = []
+        self.hangs: asyncio.Event | None = None
+        """Set by who packs, which then takes a minute; None: packing takes no time."""
 
     def put(self, key: str, value: str) -> None:
         if self.fail_next:
@@ -97,6 +100,9 @@ async def tear_label(notes: Order, run: Run[Shop]) -> None:
 
 
 async def pack(notes: Order, item: str, run: Run[Shop]) -> None:
+    if run.service.ledger.hangs is not None:
+        run.service.ledger.hangs.set()
+        await asyncio.sleep(60.0)
     run.service.ledger.put(f"{notes.order_id}/{item}", "packed")
 
 

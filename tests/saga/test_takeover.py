@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
+from mooring.errors import Conflict
 from mooring.saga.laws import LawProbe
-from tests.saga.shop import Desk, Ledger
+from tests.saga.shop import SEND, Desk, Ledger
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 
@@ -78,3 +79,33 @@ async def test_a_sleeper_that_wakes_late_undoes_nothing(desk: Desk) -> None:
     assert await desk.statuses() == {"o1": "packed"}
     assert "label:o1" in desk.ledger.parcels
     await second.stop()
+
+
+async def test_an_abort_by_another_process_stops_what_the_owner_waits_for(desk: Desk) -> None:
+    other = await desk.new_engine()
+    running = asyncio.create_task(desk.engine.run())
+    desk.ledger.hangs = asyncio.Event()
+    saga_id = await desk.pack("o1", parcels=("a",))
+    await desk.ledger.hangs.wait()
+    await desk.store.write(lambda tx: other.abort(tx, saga_id))
+    with pytest.raises(Conflict, match="was aborted"):
+        await other.ended(saga_id, 20.0)
+    assert await desk.statuses() == {"o1": "new"}
+    await desk.engine.stop()
+    await other.stop()
+    await running
+
+
+async def test_an_abort_by_another_process_ends_the_wait_for_locks(desk: Desk) -> None:
+    other = await desk.new_engine()
+    running = asyncio.create_task(desk.engine.run())
+    await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    saga_id = await desk.start(SEND, "o1")
+    await desk.engine.schedule.quiet()
+    await desk.store.write(lambda tx: other.abort(tx, saga_id))
+    with pytest.raises(Conflict, match="was aborted"):
+        await other.ended(saga_id, 20.0)
+    await desk.engine.stop()
+    await other.stop()
+    await running

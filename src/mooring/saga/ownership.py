@@ -85,10 +85,17 @@ def renew(tx: Session, store: Store, owner: str, now: datetime) -> None:
         engines.beat(tx, owner)
 
 
-def runnable(tx: Session, owner: str) -> list[str]:
-    """Return the ids of this owner's sagas that signals from elsewhere may have readied."""
-    query = select(_sagas.c.id).where(_sagas.c.owner == owner, _sagas.c.state == "ready")
-    return list(tx.execute(query).scalars())
+def runnable(tx: Session, owner: str) -> list[tuple[str, int]]:
+    """Return what other processes may have said to this owner's sagas: id, and how to abort.
+
+    That is those that are ready, be it by a signal, and those that were to wait for locks and are
+    to give up (`wake_at`).
+    """
+    gives_up = (_sagas.c.state == "locked") & (_sagas.c.abort > 0) & _sagas.c.wake_at.is_not(None)
+    query = select(_sagas.c.id, _sagas.c.abort).where(
+        _sagas.c.owner == owner, (_sagas.c.state == "ready") | gives_up
+    )
+    return list(tx.execute(query))
 
 
 def resting(tx: Session, owner: str) -> list[tuple[str, datetime, datetime]]:

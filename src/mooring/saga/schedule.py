@@ -161,7 +161,7 @@ class Schedule(Generic[S]):
         self._fresh.clear()
         self._is_open = True
         self._rest(resting)
-        for saga_id in ready:
+        for saga_id, _ in ready:
             self.wake(saga_id)
         self._dispatch()
 
@@ -382,11 +382,12 @@ class Schedule(Generic[S]):
         store, owner, clock = self._host.store, self._host.owner, self._host.clock
         if renew:
             await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
-            claimed = await self._claim(everything=False)
-            resting = await store.read(lambda tx: ownership.resting(tx, owner)) if claimed else []
-            self._rest(resting)
-        for saga_id in await store.read(lambda tx: ownership.runnable(tx, owner)):
-            if saga_id not in self._running and saga_id not in self.unknown:
+            if await self._claim(everything=False):
+                self._rest(await store.read(lambda tx: ownership.resting(tx, owner)))
+        for saga_id, abort in await store.read(lambda tx: ownership.runnable(tx, owner)):
+            if work := self._works.get(saga_id):
+                work.heed(abort)
+            elif saga_id not in self._running and saga_id not in self.unknown:
                 self.wake(saga_id)
 
 

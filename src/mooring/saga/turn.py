@@ -80,6 +80,11 @@ class Work(Generic[S]):
         self._plan = self._plan.with_notes(self.notes)
         return self._plan
 
+    def heed(self, abort: int) -> None:
+        """Stop for an abort that another process wrote down, unless that is known already."""
+        if abort > self.mark.abort and not self.interrupted:
+            self.interrupt()
+
     def interrupt(self) -> None:
         """Stop the outside work of a step that may still be unwound."""
         place = self.plan().find(self.mark.heading, self.mark.step, self.mark.item)
