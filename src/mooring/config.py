@@ -82,9 +82,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     hypervisor: Annotated[
         Literal["auto", "libvirt", "simulated"],
         Meta(
-            description="What runs the servers. `auto` takes libvirt where it works, and else the"
-            " simulated one, which runs no real guests, and says so. A host stays with what it had"
-            " at its first start.",
+            description="What runs the servers. `auto` takes libvirt where it works, else the"
+            " simulated one, which runs no real guests. A host stays with what it had first."
         ),
     ] = "auto"
     hosts: Annotated[

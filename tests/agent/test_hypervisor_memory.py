@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
+
 from mooring.agent import hypervisor_memory
 from mooring.agent.app import open_agent
 from mooring.agent.hypervisor_memory import Remembered, recall

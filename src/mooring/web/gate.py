@@ -26,7 +26,7 @@ class Gate(Protocol):
     """What an application asks about each request."""
 
     async def let_in(self, headers: Headers, request_id: str) -> Who:
-        """Return the caller. Raises Unauthenticated; Forbidden: it has no project, and needs one."""
+        """Return the caller. Raises Unauthenticated, Forbidden without a project."""
         ...
 
     def asked_by(self, who: Who) -> Callable[[str, Target], bool]:

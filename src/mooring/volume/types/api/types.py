@@ -99,14 +99,8 @@ async def update_type(call: Call[Volume], changes: TypeChanges) -> Reply:
 
     def change(tx: Session) -> TypeRow:
         row = _type(tx, call)
-        name = row.name if changes.name is None else _name(changes.name)
-        if name != row.name:
-            if row.name == call.service.settings.default_type:
-                raise Invalid(
-                    "Invalid volume type: The default type cannot be renamed: volumes for which "
-                    "none is named are of it. Nothing was changed."
-                )
-            types.rename(tx, row, name)
+        if changes.name is not None:
+            _rename(tx, call, row, _name(changes.name))
         if changes.description is not UNSET:
             row.description = changes.description
         if changes.is_public is not None:
@@ -116,6 +110,17 @@ async def update_type(call: Call[Volume], changes: TypeChanges) -> Reply:
 
     changed = await call.service.store.write(change)
     return _reply(call, changed, without=("qos_specs_id", "os-volume-type-access:is_public"))
+
+
+def _rename(tx: Session, call: Call[Volume], row: TypeRow, name: str) -> None:
+    if name == row.name:
+        return
+    if row.name == call.service.settings.default_type:
+        raise Invalid(
+            "Invalid volume type: The default type cannot be renamed: volumes for which none is "
+            "named are of it. Nothing was changed."
+        )
+    types.rename(tx, row, name)
 
 
 @api.delete("/types/{type_id}", policy="volume_extension:type_delete")
