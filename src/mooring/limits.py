@@ -63,6 +63,9 @@ AGENT_POLL_S = 25.0
 AGENT_CONNECT_S = 5.0
 """How long another machine may take to accept a connection and show its certificate."""
 
+AGENT_DISKS = 26
+"""Disks that one guest may have: a letter and a free PCIe port for each."""
+
 AGENT_PATIENCE_S = 2.0
 """How long an agent works on a verb before it answers 202 and goes on."""
 

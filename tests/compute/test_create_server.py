@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.errors import Conflict
+from mooring.limits import AGENT_DISKS
 from tests.compute.cloud import IMAGE, ComputeCloud
 
 pytestmark = pytest.mark.anyio
+OWN = "6c2b7a1e-90d4-4c35-8f0e-2d9b1a7e4f63"
+"""An image that names disks of its own."""
 
 
 def existing(volume_id: str, **more: Any) -> dict[str, Any]:
@@ -25,6 +30,11 @@ def blank(size_gib: int, **more: Any) -> dict[str, Any]:
 async def post(cloud: ComputeCloud, **server: Any) -> Any:
     wanted = {"name": "s", "flavorRef": "1", "imageRef": IMAGE, "networks": "none", **server}
     return await cloud.ask("POST", "/servers", {"server": wanted})
+
+
+def naming(items: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the properties of an image that names disks."""
+    return {"block_device_mapping": json.dumps(items), "bdm_v2": "True"}
 
 
 async def used(cloud: ComputeCloud) -> tuple[int, int]:
@@ -134,6 +144,34 @@ async def test_request_that_makes_no_sense_is_400(
     assert answer.status == 400
     assert words in answer.text
     assert (await cloud.ask("GET", "/servers")).body["servers"] == []
+
+
+async def test_no_more_disks_are_asked_for_than_a_guest_can_have(cloud: ComputeCloud) -> None:
+    cloud.shelf.put(OWN, b"", **naming([blank(1)] * 20))
+    for wanted in (
+        {"block_device_mapping_v2": [blank(1)] * AGENT_DISKS},
+        {"imageRef": "", "block_device_mapping_v2": [blank(1)] * (AGENT_DISKS + 1)},
+        {"imageRef": OWN, "block_device_mapping_v2": [blank(1)] * (AGENT_DISKS - 20)},
+    ):
+        refused = await post(cloud, **wanted)
+        assert refused.status == 403, refused.text
+        assert f"({AGENT_DISKS})" in refused.text
+        assert "Nothing was created" in refused.text
+    await cloud.settle()
+    assert (await cloud.ask("GET", "/servers")).body["servers"] == []
+    assert (await cloud.volume_api("GET", "/volumes"))["volumes"] == []
+    # What is to be left out is no disk.
+    none = [blank(1, no_device=True)] * AGENT_DISKS
+    most = [blank(1)] * (AGENT_DISKS - 1)
+    assert (await post(cloud, block_device_mapping_v2=[*none, *most])).status == 202
+
+
+async def test_the_operator_may_allow_fewer_disks(cloud: ComputeCloud) -> None:
+    cloud.compute.settings = replace(cloud.compute.settings, max_disks=2)
+    refused = await post(cloud, block_device_mapping_v2=[blank(1)] * 2)
+    assert refused.status == 403
+    assert "(2)" in refused.text
+    assert (await post(cloud, block_device_mapping_v2=[blank(1)])).status == 202
 
 
 async def test_quota_is_403_and_counts_servers_in_error(cloud: ComputeCloud) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mooring.agent.hypervisor import DiskPlan
-from mooring.agent.limits import AGENT_DISKS
+from mooring.limits import AGENT_DISKS
 
 DEVICE_PREFIX = "/dev/vd"
 PORTS = AGENT_DISKS + 2

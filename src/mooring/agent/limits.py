@@ -89,9 +89,6 @@ AGENT_BODY_BYTES = 1024**2
 AGENT_DRIVE_BYTES = 2 * 1024**2
 """Largest config drive: 128 items of metadata of the longest kind, and user data, fit into it."""
 
-AGENT_DISKS = 26
-"""Disks that one guest may have: a letter and a free PCIe port for each."""
-
 AGENT_KVM_LATER_S = 1.0
 """How much longer than without it KVM may take to boot one sector before it counts as unusable."""
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from mooring.agent import config_drives
 from mooring.agent.host import Agent
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
-from mooring.agent.limits import AGENT_DISKS
 from mooring.agent.page_sizes import read_page_size
 from mooring.agent.qemu_img import GIB
 from mooring.agent.rescues import RescuePlan
@@ -23,6 +22,7 @@ from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RescueDisk, RootDisk, ServerSpec
 from mooring.errors import Invalid, MooringError, NotFound
 from mooring.fence.journal import Answer
+from mooring.limits import AGENT_DISKS
 
 handlers = Handlers[Agent]()
 log = structlog.get_logger()

@@ -29,7 +29,7 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     cross_zone_attach: bool = True
     """Whether a server may use a volume of another availability zone."""
     max_disks: int = -1
-    """Disks that one server may have; -1 is no limit."""
+    """Disks that one server may have; -1 is no limit beside what a guest can have."""
     host_down_s: float = 60.0
     """A host that did not answer for so long is down (facts/compute.md 12.2)."""
     host_shown_down_s: float = 15.0

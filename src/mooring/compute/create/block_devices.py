@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.errors import Conflict, Forbidden, Invalid
+from mooring.limits import AGENT_DISKS
 
 if TYPE_CHECKING:
     from mooring.clients.volume import Volume
@@ -57,8 +58,8 @@ def plan(
     `volumes` holds every volume that an item names. Raises Invalid for what facts/compute.md 3.3
     refuses.
     """
-    found = [_complete(item, volumes) for item in items if not item.no_device]
-    found = _with_root(found, wanted)
+    found = [_complete(item, volumes) for item in items]
+    found = _with_root(found, wanted.image_id)
     _check_boot_order(found)
     for item in found:
         _check_item(item, wanted, volumes)
@@ -111,6 +112,21 @@ def check_count(present: int, most: int) -> None:
         )
 
 
+def check_total(items: Sequence[NewBlockDevice], image_id: str, most: int) -> None:
+    """Raise Forbidden when a new server would have more disks than a guest may, or than `most`.
+
+    -1 for `most` is no limit beside that of guests.
+    """
+    most = min(most, AGENT_DISKS) if most >= 0 else AGENT_DISKS
+    total = len(_with_root(list(items), image_id))
+    if total > most:
+        raise Forbidden(
+            f"The maximum allowed number of disk devices ({most}) to attach to a single instance "
+            f"has been exceeded: it would have {total}, with those that its image names. Nothing "
+            "was created; ask for fewer."
+        )
+
+
 def _letters(count: int) -> str:
     """Return a, b, ... z, aa, ab, ... for 0, 1, ..."""
     text = ""
@@ -133,14 +149,14 @@ def _complete(item: NewBlockDevice, volumes: Mapping[str, Volume]) -> NewBlockDe
     return replace(item, volume_size_gib=volume.size_gib) if volume else item
 
 
-def _with_root(items: list[NewBlockDevice], wanted: Wanted) -> list[NewBlockDevice]:
+def _with_root(items: list[NewBlockDevice], image_id: str) -> list[NewBlockDevice]:
     """Add the root disk that imageRef alone stands for, unless an item says it already."""
-    if not wanted.image_id or any(is_root(item) for item in items):
+    if not image_id or any(is_root(item) for item in items):
         return items
     root = NewBlockDevice(
         source_type="image",
         destination_type="local",
-        uuid=wanted.image_id,
+        uuid=image_id,
         boot_index=0,
         delete_on_termination=True,
     )
@@ -224,10 +240,12 @@ def _check_once(items: Sequence[NewBlockDevice]) -> None:
 
 def _name(items: Sequence[NewBlockDevice]) -> list[NewBlockDevice]:
     named: list[NewBlockDevice] = []
+    used: set[str] = set()
     for item in items:
         if item.device_name:
             text = item.device_name
             check_device_name(text if text.startswith("/dev/") else f"/dev/{text}")
-        used = [other.device_name for other in named if other.device_name]
-        named.append(replace(item, device_name=choose_device_name(used)))
+        name = choose_device_name(used)
+        used.add(name)
+        named.append(replace(item, device_name=name))
     return named

@@ -81,7 +81,6 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
     by_old_calls = material.old_calls or hosts.are_too_old(tx)
     if by_old_calls:
         _check_old_calls(material)
-    block_devices.check_count(len(disks) - 1, compute.settings.max_disks)
     quota.check_metadata(tx, who.project_id, len(request.metadata))
     count = _fit(tx, who, request, flavor)
     return Batch(who, request, material, flavor, disks, count, "", old_calls=by_old_calls)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from mooring.clients.snapshots import SnapshotClient
 from mooring.clients.volume import ATTACHMENTS_SINCE
-from mooring.compute.create import image_devices
+from mooring.compute.create import block_devices, image_devices
 from mooring.compute.create.requests import Material
 from mooring.errors import Forbidden, Invalid, NotFound
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewServer, Material]:
     """Return the request with the disks that its image names, and what it all stands on.
 
-    Raises Invalid for what is not there, or cannot be used.
+    Raises Invalid for what is not there, or cannot be used, Forbidden for too many disks.
     """
     image = await _show_image(compute, who, request.image_id) if request.image_id else None
-    if image is not None:
-        named = image_devices.of_image(image)
-        disks = image_devices.merge(named, request.block_devices)
-        request = replace(request, block_devices=disks)
+    request = replace(request, block_devices=_disks_of(request, image))
+    # Each disk may mean calls to other services, and rows in one transaction: count them first.
+    most = compute.settings.max_disks
+    block_devices.check_total(request.block_devices, request.image_id, most)
     material = Material(image)
     for item in request.block_devices:
         if item.source_type == "image" and item.uuid and item.uuid != request.image_id:
@@ -51,6 +51,14 @@ async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewSer
     if image is not None and any(_is_made_of(item, image) for item in disks):
         _check_data(image)
     return replace(request, block_devices=disks), material
+
+
+def _disks_of(request: NewServer, image: Image | None) -> list[NewBlockDevice]:
+    """Return the disks of the request and of its image, without those that are not wanted."""
+    disks = request.block_devices
+    if image is not None:
+        disks = image_devices.merge(image_devices.of_image(image), disks)
+    return [item for item in disks if not item.no_device]
 
 
 def _is_new(item: NewBlockDevice) -> bool:
