@@ -34,7 +34,12 @@ async def post(cloud: ComputeCloud, **server: Any) -> Any:
 
 def naming(items: list[dict[str, Any]]) -> dict[str, str]:
     """Return the properties of an image that names disks."""
-    return {"block_device_mapping": json.dumps(items), "bdm_v2": "True"}
+    return written(json.dumps(items))
+
+
+def written(mapping: str) -> dict[str, str]:
+    """Return the properties of an image that names its disks by this text."""
+    return {"block_device_mapping": mapping, "bdm_v2": "True"}
 
 
 async def used(cloud: ComputeCloud) -> tuple[int, int]:
@@ -44,6 +49,15 @@ async def used(cloud: ComputeCloud) -> tuple[int, int]:
         claims += len(await cloud.compute.placement.provider_allocations(provider.uuid))
     limits = (await cloud.ask("GET", "/limits")).body["limits"]["absolute"]
     return claims, limits["totalInstancesUsed"]
+
+
+async def refuse_image(cloud: ComputeCloud, mapping: str) -> None:
+    """See that no server is made of an image that names its disks by this text."""
+    cloud.shelf.put(OWN, b"data" * 16384, **written(mapping))
+    refused = await post(cloud, imageRef=OWN)
+    assert refused.status == 400, refused.text
+    assert f"the property block_device_mapping of image {OWN}" in refused.text
+    assert "Nothing was created" in refused.text
 
 
 async def test_server_from_an_image_runs_on_a_host(cloud: ComputeCloud) -> None:
@@ -172,6 +186,52 @@ async def test_the_operator_may_allow_fewer_disks(cloud: ComputeCloud) -> None:
     assert refused.status == 403
     assert "(2)" in refused.text
     assert (await post(cloud, block_device_mapping_v2=[blank(1)])).status == 202
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"volume_size": 10**30},
+        {"volume_size": 2**40},
+        {"volume_size": -5},
+        {"volume_size": 0},
+        {"boot_index": -(2**40)},
+        {"source_type": "tape"},
+        {"destination_type": "shelf"},
+        {"source_type": "volume", "volume_id": "detail"},
+        {"source_type": "snapshot", "snapshot_id": "detail"},
+        {"source_type": "image", "image_id": "../images"},
+        {"tag": "nul\0"},
+        {"tag": "a,b"},
+        {"device_type": "disk\0"},
+        {"guest_format": "f" * 256},
+        {"volume_type": "t\0"},
+        {"device_name": "/dev/vd\0"},
+    ],
+)
+async def test_disks_of_an_image_are_as_those_of_a_request(
+    cloud: ComputeCloud, wrong: dict[str, Any]
+) -> None:
+    await refuse_image(cloud, json.dumps([blank(1, **wrong)]))
+
+
+@pytest.mark.parametrize(
+    "mapping", ["[" * 60_000, '[{"x":' * 10_000, '["\\ud800"]', "[" + "9" * 5000]
+)
+async def test_disks_of_an_image_that_cannot_be_read_are_refused(
+    cloud: ComputeCloud, mapping: str
+) -> None:
+    await refuse_image(cloud, mapping)
+
+
+async def test_an_image_may_say_of_its_disks_what_nova_writes(cloud: ComputeCloud) -> None:
+    absent = ("tag", "guest_format", "no_device", "volume_type", "image_id", "snapshot_id")
+    nova = blank(1, **dict.fromkeys((*absent, "volume_id", "encrypted", "disk_bus")))
+    nova |= {"volume_size": "2", "boot_index": None, "device_name": "/dev/vdb"}
+    cloud.shelf.put(OWN, b"data" * 16384, **naming([nova]))
+    server_id = await cloud.make_server(imageRef=OWN)
+    (volume_id,) = await cloud.disks(server_id)
+    assert (await cloud.volume_api("GET", f"/volumes/{volume_id}"))["volume"]["size"] == 2
 
 
 async def test_quota_is_403_and_counts_servers_in_error(cloud: ComputeCloud) -> None:

@@ -6,14 +6,15 @@ each volume. What is read here anybody may have written, who may make images.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from mooring import typed
 from mooring.clients.image import BLOCK_DEVICES
 from mooring.compute.create.block_devices import NewBlockDevice, is_root
+from mooring.compute.wire.fields import LARGEST, DeviceName, Given, Short, Tag, Uuid
 from mooring.errors import Invalid
 
 if TYPE_CHECKING:
@@ -28,22 +29,25 @@ _TRUE = frozenset({"true", "1", "yes", "on", "t", "y"})
 
 
 class ImageDevice(Struct, frozen=True, kw_only=True):
-    """One item of the property; members that it has beside these are left alone."""
+    """One item of the property, typed as `server_bodies.Device`.
 
-    source_type: str
-    destination_type: str | None = None
-    snapshot_id: str | None = None
-    volume_id: str | None = None
-    image_id: str | None = None
-    boot_index: int | None = None
-    volume_size: int | None = None
-    volume_type: str | None = None
+    Members that it has beside these are left alone.
+    """
+
+    source_type: Literal["volume", "image", "snapshot", "blank"]
+    destination_type: Literal["local", "volume"] | None = None
+    snapshot_id: Uuid | None = None
+    volume_id: Uuid | None = None
+    image_id: Uuid | None = None
+    boot_index: Annotated[int, Meta(ge=-(2**31), le=LARGEST)] | None = None
+    volume_size: Annotated[int, Meta(ge=1, le=LARGEST)] | None = None
+    volume_type: Given | None = None
     delete_on_termination: bool | None = None
-    tag: str | None = None
-    disk_bus: str | None = None
-    device_type: str | None = None
-    device_name: str | None = None
-    guest_format: str | None = None
+    tag: Tag | None = None
+    disk_bus: Short | None = None
+    device_type: Short | None = None
+    device_name: DeviceName | None = None
+    guest_format: Short | None = None
     no_device: bool | None = None
 
 
@@ -60,10 +64,11 @@ def of_image(image: Image) -> list[NewBlockDevice]:
     try:
         plain: Any = msgspec.json.decode(text)
         items = typed.convert(plain, list[ImageDevice], strict=False)
-    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise Invalid(
-            f"Block Device Mapping is Invalid: image {image.id} names disks that make no sense. "
-            "Nothing was created.",
+            f"Block Device Mapping is Invalid: the property {MAPPING} of image {image.id} names "
+            "disks that make no sense. Nothing was created; correct the property, or choose "
+            "another image.",
             private=str(error),
         ) from error
     return [_read(item) for item in items if not item.no_device]

@@ -14,14 +14,13 @@ from mooring.compute.service import Compute
 from mooring.compute.tables import Aggregate
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import (
-    LARGEST,
     MetadataKey,
     MetadataValue,
     Name,
-    Uuid,
     microsecond,
     whole,
 )
+from mooring.compute.wire.fields import LARGEST, Uuid
 from mooring.errors import Invalid
 from mooring.web.api import Api, Call, Reply, Version
 

@@ -9,7 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from mooring import limits
 from mooring.compute.events import external_events
 from mooring.compute.service import Compute
-from mooring.compute.wire.api.values import Uuid, canonical_uuid
+from mooring.compute.wire.api.values import canonical_uuid
+from mooring.compute.wire.fields import Uuid
 from mooring.web.api import Api, Call, Reply
 from mooring.web.bodies import Was
 

@@ -11,7 +11,8 @@ from mooring.compute.groups import groups
 from mooring.compute.quotas import quota, quota_changes
 from mooring.compute.service import Compute
 from mooring.compute.wire.api import queries
-from mooring.compute.wire.api.values import LARGEST, Whole, read_truth, whole
+from mooring.compute.wire.api.values import Whole, read_truth, whole
+from mooring.compute.wire.fields import LARGEST
 from mooring.errors import Invalid
 from mooring.web.api import Api, Call, Reply, Version
 

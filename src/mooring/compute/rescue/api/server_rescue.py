@@ -7,7 +7,8 @@ from msgspec import UNSET, Struct, UnsetType, field
 from mooring.compute.create.api import server_create
 from mooring.compute.rescue import rescuing
 from mooring.compute.service import Compute
-from mooring.compute.wire.api.values import Uuid, canonical_uuid
+from mooring.compute.wire.api.values import canonical_uuid
+from mooring.compute.wire.fields import Uuid
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Compute]()

@@ -12,21 +12,17 @@ from mooring.compute.wire.api.values import (
     DiskConfig,
     Metadata,
     Name,
-    Tag,
     Truth,
-    Uuid,
     Whole,
 )
+from mooring.compute.wire.fields import DeviceName, Given, Short, Tag, Uuid
 from mooring.web.bodies import Gap, Required, Since, Until, Was
 
-_Short = Annotated[str, Meta(max_length=255)]
-_Given = Annotated[str, Meta(min_length=1, max_length=255)]
 _Empty = Annotated[str, Meta(max_length=0)]
 _ImageRef = Annotated[
     str, Meta(pattern=r"^(?:[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12})?\Z")
 ]
-_DeviceName = Annotated[str, Meta(max_length=255, pattern=r"^[a-zA-Z0-9._/-]*\Z")]
-_Certificates = Annotated[list[_Given], Meta(min_length=1, max_length=50)]
+_Certificates = Annotated[list[Given], Meta(min_length=1, max_length=50)]
 _Tags = Annotated[list[Tag], Meta(max_length=limits.COMPUTE_TAGS)]
 _UserData = Annotated[str, Meta(max_length=limits.COMPUTE_USER_DATA_BYTES)]
 
@@ -36,7 +32,7 @@ class Network(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     uuid: Uuid | UnsetType = UNSET
     port: Uuid | UnsetType | None = UNSET
-    fixed_ip: _Short | UnsetType = UNSET
+    fixed_ip: Short | UnsetType = UNSET
     # Tags of networks and disks were lost by accident for a while.
     tag: Annotated[Tag | UnsetType, Since(2, 32), Gap((2, 37), (2, 41))] = UNSET
 
@@ -50,25 +46,25 @@ class Device(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     boot_index: Whole | None = None
     volume_size: Whole | None = None
     delete_on_termination: Truth = False
-    disk_bus: _Short | None = None
-    device_type: _Short | None = None
-    device_name: _DeviceName | None = None
-    guest_format: _Short | None = None
+    disk_bus: Short | None = None
+    device_type: Short | None = None
+    device_name: DeviceName | None = None
+    guest_format: Short | None = None
     no_device: Any = None
-    virtual_name: _Short | None = None
+    virtual_name: Short | None = None
     volume_id: Uuid | None = None
     snapshot_id: Uuid | None = None
     image_id: Uuid | None = None
     connection_info: Any = None
     tag: Annotated[Tag | UnsetType | None, Since(2, 32), Gap((2, 33), (2, 41))] = UNSET
-    volume_type: Annotated[_Given | UnsetType | None, Since(2, 67)] = UNSET
+    volume_type: Annotated[Given | UnsetType | None, Since(2, 67)] = UNSET
 
 
 class LegacyDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One item of block_device_mapping."""
 
-    device_name: _DeviceName | None = None
-    virtual_name: _Short | None = None
+    device_name: DeviceName | None = None
+    virtual_name: Short | None = None
     volume_id: Uuid | None = None
     snapshot_id: Uuid | None = None
     volume_size: Whole | None = None
@@ -80,13 +76,13 @@ class LegacyDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class SecurityGroup(Struct, frozen=True, kw_only=True):
     """A security group by its name."""
 
-    name: _Short = ""
+    name: Short = ""
 
 
 class File(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file to be put into the guest."""
 
-    path: _Short
+    path: Short
     contents: str
 
 
@@ -94,9 +90,9 @@ class ServerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a new server may be told."""
 
     name: Name
-    flavor_ref: _Given | int = field(name="flavorRef")
+    flavor_ref: Given | int = field(name="flavorRef")
     image_ref: _ImageRef = field(name="imageRef", default="")
-    admin_pass: _Given | UnsetType = field(name="adminPass", default=UNSET)
+    admin_pass: Given | UnsetType = field(name="adminPass", default=UNSET)
     metadata: Metadata = {}
     disk_config: DiskConfig = field(name="OS-DCF:diskConfig", default="MANUAL")
     access_ip_v4: str | UnsetType = field(name="accessIPv4", default=UNSET)
@@ -120,9 +116,9 @@ class ServerBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     description: Annotated[Described | UnsetType | None, Since(2, 19)] = UNSET
     tags: Annotated[_Tags | UnsetType, Since(2, 52)] = UNSET
     trusted_image_certificates: Annotated[_Certificates | UnsetType | None, Since(2, 63)] = UNSET
-    host: Annotated[_Given | UnsetType, Since(2, 74)] = UNSET
-    hypervisor_hostname: Annotated[_Given | UnsetType, Since(2, 74)] = UNSET
-    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
+    host: Annotated[Given | UnsetType, Since(2, 74)] = UNSET
+    hypervisor_hostname: Annotated[Given | UnsetType, Since(2, 74)] = UNSET
+    hostname: Annotated[Given | UnsetType, Since(2, 90)] = UNSET
 
 
 class Create(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -141,7 +137,7 @@ class ServerChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     access_ip_v4: str | UnsetType = field(name="accessIPv4", default=UNSET)
     access_ip_v6: str | UnsetType = field(name="accessIPv6", default=UNSET)
     description: Annotated[Described | UnsetType | None, Since(2, 19)] = UNSET
-    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
+    hostname: Annotated[Given | UnsetType, Since(2, 90)] = UNSET
     pinned_availability_zone: Annotated[Name | UnsetType | None, Since(2, 104)] = UNSET
 
 
@@ -150,7 +146,7 @@ class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     image_ref: Uuid = field(name="imageRef")
     name: Name | UnsetType = UNSET
-    admin_pass: _Given | UnsetType = field(name="adminPass", default=UNSET)
+    admin_pass: Given | UnsetType = field(name="adminPass", default=UNSET)
     metadata: Metadata | UnsetType = UNSET
     preserve_ephemeral: Truth = False
     disk_config: DiskConfig | UnsetType = field(name="OS-DCF:diskConfig", default=UNSET)
@@ -161,6 +157,6 @@ class RebuildBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     key_name: Annotated[Name | UnsetType | None, Since(2, 54)] = UNSET
     user_data: Annotated[_UserData | UnsetType | None, Since(2, 57)] = UNSET
     trusted_image_certificates: Annotated[_Certificates | UnsetType | None, Since(2, 63)] = UNSET
-    hostname: Annotated[_Given | UnsetType, Since(2, 90)] = UNSET
+    hostname: Annotated[Given | UnsetType, Since(2, 90)] = UNSET
     reimage_boot_volume: Annotated[Truth | UnsetType, Since(2, 93)] = UNSET
     """Ours alone, from spec 004: whether the root volume gets the image; absent means true."""

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from mooring import limits
 from mooring.compute.servers import metadata, server_changes, servers
 from mooring.compute.service import Compute
-from mooring.compute.wire.api.values import Metadata, Tag
+from mooring.compute.wire.api.values import Metadata
+from mooring.compute.wire.fields import Tag
 from mooring.errors import Invalid, NotFound
 from mooring.web.api import Api, Call, Reply
 

@@ -11,7 +11,7 @@ from mooring.compute.shares import server_shares
 from mooring.compute.shares.server_shares import NewShare
 from mooring.compute.tables import ShareMapping
 from mooring.compute.wire.api import queries
-from mooring.compute.wire.api.values import Uuid
+from mooring.compute.wire.fields import Uuid
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Compute]()

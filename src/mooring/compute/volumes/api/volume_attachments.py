@@ -11,7 +11,8 @@ from mooring.compute.tables import BlockDevice
 from mooring.compute.volumes import swapping, volume_attachments
 from mooring.compute.volumes.volume_attachments import UNAWAITED_SINCE, NewAttachment, Update
 from mooring.compute.wire.api import queries
-from mooring.compute.wire.api.values import Tag, Truth, Uuid, truth
+from mooring.compute.wire.api.values import Truth, truth
+from mooring.compute.wire.fields import Tag, Uuid
 from mooring.web import paging
 from mooring.web.api import Api, Call, Reply, Version
 from mooring.web.bodies import Since

@@ -13,14 +13,12 @@ from uuid import UUID
 
 from msgspec import Meta, UnsetType
 
+from mooring.compute.wire.fields import LARGEST
 from mooring.errors import Invalid
 from mooring.web import words
 
 TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
 FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
-LARGEST = 2**31 - 1
-"""The largest whole number of a body: what the database of a real Nova holds."""
-
 _WORD = r"^(?:[Tt]rue|TRUE|1|[Oo]n|ON|[Yy]es|YES|[Ff]alse|FALSE|0|[Oo]ff|OFF|[Nn]o|NO)\Z"
 _SEEN = r"[^\x00-\x1f\x7f-\x9f]"
 
@@ -39,11 +37,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=rf"^(?!\s){_SEE
 Described = Annotated[str, Meta(max_length=255, pattern=r"^(?:[^\x00-\x1f\x7f-\x9f]|[\r\n\t])*\Z")]
 """A description, which may have lines."""
 
-Uuid = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{8}(?:-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}\Z")]
-"""A uuid, with or without its dashes."""
-
 DiskConfig = Literal["AUTO", "MANUAL"]
-Tag = Annotated[str, Meta(min_length=1, max_length=60, pattern=r"^[^,/]+\Z")]
 MetadataKey = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9_:. -]+\Z")]
 MetadataValue = Annotated[str, Meta(max_length=255)]
 Metadata = dict[MetadataKey, MetadataValue]
