@@ -63,15 +63,15 @@ class _Notes:
     def __init__(self, notes: Notes, points: Points) -> None:
         self._notes, self._points = notes, points
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
-        self._notes.note_process(pid, start_time, operation_key)
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        await self._notes.note_process(pid, start_time, operation_key)
         self._points.pass_by()
 
-    def forget_process(self, pid: int) -> None:
-        self._notes.forget_process(pid)
+    async def forget_process(self, pid: int) -> None:
+        await self._notes.forget_process(pid)
 
-    def processes(self) -> list[Process]:
-        return self._notes.processes()
+    async def processes(self) -> list[Process]:
+        return await self._notes.processes()
 
 
 class _Runner(Runner):

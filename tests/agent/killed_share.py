@@ -70,15 +70,15 @@ class _Noting:
     def __init__(self, notes: Notes, runner: KillingRunner) -> None:
         self._notes, self._runner = notes, runner
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
-        self._notes.note_process(pid, start_time, operation_key)
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        await self._notes.note_process(pid, start_time, operation_key)
         self._runner.pass_by("during")
 
-    def forget_process(self, pid: int) -> None:
-        self._notes.forget_process(pid)
+    async def forget_process(self, pid: int) -> None:
+        await self._notes.forget_process(pid)
 
-    def processes(self) -> list[Process]:
-        return self._notes.processes()
+    async def processes(self) -> list[Process]:
+        return await self._notes.processes()
 
 
 async def act(driver: NfsShares, verb: str, arguments: Sequence[Any]) -> None:

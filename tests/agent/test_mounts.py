@@ -21,7 +21,7 @@ from mooring.agent.mounts import Mounts, mount_point, read_mount_points
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.sources import FileSource
-from mooring.agent.waiting import until
+from mooring.agent.waiting import until, until_told
 from mooring.agent.worker import Worker
 from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.journal import Journal
@@ -230,7 +230,11 @@ async def test_an_idle_helper_ends(shares: Shares, journal: Journal) -> None:
         idle_s=0.1,
     )
     await worker.ask("mount", request(mounts), timeout_s=30)
-    assert await until(lambda: worker.pid is None and journal.processes() == [], 10)
+
+    async def has_ended() -> bool:
+        return worker.pid is None and await journal.processes() == []
+
+    assert await until_told(has_ended, 10)
     await worker.close()
 
 

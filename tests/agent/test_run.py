@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,9 @@ from mooring.agent import limits
 from mooring.agent.run import Budget, Runner, find_program, start_time
 from mooring.agent.waiting import until
 from mooring.errors import Bug, Unavailable
-from mooring.fence.journal import Process
+from mooring.fence.journal import Journal, Process
+from mooring.fence.threads import run_to_end
+from mooring.limits import STORE_BUSY_TIMEOUT_S
 from mooring.process_groups import check_pid
 
 pytestmark = pytest.mark.anyio
@@ -26,13 +30,13 @@ class Notes:
     def __init__(self) -> None:
         self.noted: dict[int, Process] = {}
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
         self.noted[pid] = Process(pid, start_time, operation_key)
 
-    def forget_process(self, pid: int) -> None:
+    async def forget_process(self, pid: int) -> None:
         self.noted.pop(pid, None)
 
-    def processes(self) -> list[Process]:
+    async def processes(self) -> list[Process]:
         return list(self.noted.values())
 
 
@@ -114,9 +118,9 @@ ctypes.CDLL(None).pthread_exit(None)
 async def test_what_an_earlier_agent_started_is_ended(notes: Notes) -> None:
     command = (find_program("sleep"), "60")
     process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
-    notes.note_process(process.pid, start_time(process.pid), "op")
+    await notes.note_process(process.pid, start_time(process.pid), "op")
     # A pid that was given to somebody else since is none of ours.
-    notes.note_process(1, start_time(1) + 1, "op")
+    await notes.note_process(1, start_time(1) + 1, "op")
     await Runner(notes).end_leftovers()
     assert await process.wait() == -9
     assert notes.noted == {}
@@ -139,6 +143,69 @@ async def test_a_program_that_was_gone_when_it_was_noted_keeps_no_agent_from_sta
 ) -> None:
     process = await asyncio.create_subprocess_exec("true")
     await process.wait()
-    notes.note_process(process.pid, start_time(process.pid), "k")
+    await notes.note_process(process.pid, start_time(process.pid), "k")
     await Runner(notes).end_leftovers()
     assert notes.noted == {}
+
+
+async def test_a_journal_that_is_busy_keeps_nobody_waiting_but_who_runs_a_program(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "journal.sqlite"
+    journal, other = Journal(path), sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    running = asyncio.create_task(Runner(journal).run(["printf", "said"]))
+    done, _ = await asyncio.wait({running}, timeout=STORE_BUSY_TIMEOUT_S / 10)
+    assert not done
+    other.execute("ROLLBACK")
+    assert (await running).out == "said"
+    assert await journal.processes() == []
+    other.close()
+    await journal.close()
+
+
+class Full(Notes):
+    """A journal that has no room for another note."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[int] = []
+
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        self.refused.append(pid)
+        raise Unavailable(f"There is no room for {operation_key}, from {start_time} on.")
+
+
+async def test_a_program_that_cannot_be_noted_is_ended() -> None:
+    notes = Full()
+    with pytest.raises(Unavailable, match="no room"):
+        await Runner(notes).run(["sleep", "60"])
+    with pytest.raises(Unavailable, match="no room"):
+        await Runner(notes).open(["sleep", "60"], Budget(), {})
+    assert [start_time(pid) for pid in notes.refused] == [-1, -1]
+
+
+class Slow(Notes):
+    """A journal that takes its time for a note."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.may_note = threading.Event()
+
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        self.asked.set_result(pid)
+        await run_to_end(self.may_note.wait)
+        await super().note_process(pid, start_time, operation_key)
+
+
+async def test_a_caller_who_is_cancelled_before_the_note_leaves_no_program() -> None:
+    notes = Slow()
+    opening = asyncio.create_task(Runner(notes).open(["sleep", "60"], Budget(), {}))
+    pid = await notes.asked
+    opening.cancel()
+    notes.may_note.set()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert notes.noted == {}
+    assert start_time(pid) == -1

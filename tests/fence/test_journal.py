@@ -306,14 +306,14 @@ async def test_after_a_reboot_answers_are_forgotten_and_tombstones_stay(journal:
 
 
 async def test_subprocesses_are_remembered_until_struck(journal: Journal, path: Path) -> None:
-    journal.note_process(4711, 1234.0, PLUG.key)
-    journal.note_process(4712, 1235.0, PLUG.key)
-    journal.forget_process(4712)
-    assert journal.processes() == [Process(4711, 1234.0, PLUG.key)]
-    journal.note_process(4711, 9999.0, "s2.copy")
+    await journal.note_process(4711, 1234.0, PLUG.key)
+    await journal.note_process(4712, 1235.0, PLUG.key)
+    await journal.forget_process(4712)
+    assert await journal.processes() == [Process(4711, 1234.0, PLUG.key)]
+    await journal.note_process(4711, 9999.0, "s2.copy")
     await journal.close()
     again = Journal(path)
-    assert again.processes() == [Process(4711, 9999.0, "s2.copy")]
+    assert await again.processes() == [Process(4711, 9999.0, "s2.copy")]
     await again.close()
 
 

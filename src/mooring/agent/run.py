@@ -1,8 +1,8 @@
 """The only place that starts programs: no shell, limits on all they use, and a note of each.
 
-A program is noted in the agent's journal with its pid and start time, and ends with the agent: it
-asks the kernel for that when it starts, and what outlives the agent all the same is ended before
-the next one serves.
+A program ends with the agent: it asks the kernel for that when it starts. It is noted in the
+agent's journal with its pid and start time before anything that it says is read, and what outlives
+the agent all the same is ended before the next one serves, by its note or its mark.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _ENVIRONMENT = {
 class Notes(Protocol):
     """Where programs are noted: the agent's journal."""
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
-        """Note a program that runs."""
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        """Note a program that runs; it is noted or refused when this returns, or is cancelled."""
         ...
 
-    def forget_process(self, pid: int) -> None:
+    async def forget_process(self, pid: int) -> None:
         """Strike one that has ended."""
         ...
 
-    def processes(self) -> list[Noted]:
+    async def processes(self) -> list[Noted]:
         """Return those that were not struck."""
         ...
 
@@ -116,11 +116,11 @@ class Runner:
         mark = {} if allowed.lasts else self._mark
         process = await _start(argv, allowed, mark, DEVNULL)
         try:
-            self._notes.note_process(process.pid, start_time(process.pid), operation_key)
+            await self._notes.note_process(process.pid, start_time(process.pid), operation_key)
             return await self._watch(process, argv[0], allowed.timeout_s)
         finally:
             if await process_groups.end(process, limits.AGENT_KILLED_S):
-                self._notes.forget_process(process.pid)
+                await self._notes.forget_process(process.pid)
             else:
                 self._await_later(process, argv[0])
 
@@ -132,7 +132,7 @@ class Runner:
 
         async def see_end() -> None:
             await process.wait()
-            self._notes.forget_process(process.pid)
+            await self._notes.forget_process(process.pid)
 
         task = asyncio.ensure_future(see_end())
         self._kept.add(task)
@@ -146,12 +146,16 @@ class Runner:
         Raises Unavailable when it cannot start.
         """
         process = await _start(argv, budget, {**environment, **self._mark}, PIPE)
-        self._notes.note_process(process.pid, start_time(process.pid), "")
+        try:
+            await self._notes.note_process(process.pid, start_time(process.pid), "")
+        except BaseException:
+            await Conversation(process, self._notes).close()
+            raise
         return Conversation(process, self._notes)
 
     async def end_leftovers(self) -> None:
         """End what an agent before this one started and could not see end."""
-        for noted in self._notes.processes():
+        for noted in await self._notes.processes():
             # One that had ended before it was noted has -1, as all that is gone.
             if start_time(noted.pid) == noted.start_time >= 0:
                 log.info("ending a leftover program", pid=noted.pid, of=noted.operation_key)
@@ -161,7 +165,7 @@ class Runner:
                         f"Process {noted.pid} of an earlier agent cannot be ended. See what it "
                         "waits for, then start the agent again."
                     )
-            self._notes.forget_process(noted.pid)
+            await self._notes.forget_process(noted.pid)
         if self._mark:
             await self._end_marked()
 
@@ -223,7 +227,7 @@ class Conversation:
         try:
             await process_groups.end(self._process)
         finally:
-            self._notes.forget_process(self._process.pid)
+            await self._notes.forget_process(self._process.pid)
         return await self._said
 
 

@@ -163,17 +163,22 @@ class Journal:
                 log.exception("old marks of the journal stay")
             await asyncio.sleep(FENCE_SWEEP_S)
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
-        """Note a subprocess, to be ended before a restarted agent serves."""
-        self._file.note_process(pid, start_time, operation_key)
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+        """Note a subprocess, to be ended before a restarted agent serves.
 
-    def forget_process(self, pid: int) -> None:
+        A caller who is cancelled waits for it, so that what he does about it comes behind.
+        """
+        await run_to_end(
+            lambda: self._file.note_process(pid, start_time, operation_key), self._thread
+        )
+
+    async def forget_process(self, pid: int) -> None:
         """Strike a subprocess that has ended."""
-        self._file.forget_process(pid)
+        await run_to_end(lambda: self._file.forget_process(pid), self._thread)
 
-    def processes(self) -> list[Process]:
+    async def processes(self) -> list[Process]:
         """Return the subprocesses that have not been struck."""
-        return self._file.processes()
+        return await self._in_thread(self._file.processes)
 
     async def close(self) -> None:
         """Cancel what runs, wait for its end, close the file."""

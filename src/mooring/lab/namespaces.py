@@ -38,13 +38,13 @@ _BRIDGE, _INSIDE = "bridge", "e0"
 class Unnoted:
     """Notes of programs that are seen to their end at once."""
 
-    def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
+    async def note_process(self, pid: int, start_time: float, operation_key: str) -> None:
         del pid, start_time, operation_key
 
-    def forget_process(self, pid: int) -> None:
+    async def forget_process(self, pid: int) -> None:
         del pid
 
-    def processes(self) -> list[Process]:
+    async def processes(self) -> list[Process]:
         return []
 
 
