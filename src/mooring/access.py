@@ -166,9 +166,10 @@ async def token_of(user: ServiceUser, url: str, state: Path) -> str:
     except Unavailable as error:
         if isinstance(error.__cause__, Unauthenticated):
             message = (
-                f"The cloud at {url} does not take the administrator's password of "
-                f"{state / CLOUDS}: somebody has changed it. Write the new one there and into "
-                f"{state / PASSWORDS}, or have the old one set again, and ask again."
+                f"The cloud at {url} does not take the administrator's login of {state / CLOUDS}: "
+                "somebody has changed its password, or has deleted, renamed or disabled it. Write "
+                f"the new password there and into {state / PASSWORDS}, or stop the cloud and have "
+                "`mooring db restore-admin` make the user `admin` anew, and ask again."
             )
         else:
             message = (

@@ -261,6 +261,20 @@ def check_db(file: Path | None, **given: Option) -> None:
     run(lambda settings: check(settings, _say), file, given)
 
 
+@db.command("restore-admin")
+@_config
+@state_dir_option
+@click.option("--database", help="postgresql://..., when the cloud is kept there.")
+def restore_admin(file: Path | None, **given: Option) -> None:
+    """Make the user admin an administrator again, with a new password.
+
+    For a cloud whose administrators are lost: deleted, renamed, disabled or without their password.
+    """
+    from mooring.admin_command import restore_admin
+
+    run(lambda settings: restore_admin(settings, _say), file, given)
+
+
 def _say(line: str) -> None:
     # A disk without room behind standard output ends no cloud.
     with suppress(OSError):

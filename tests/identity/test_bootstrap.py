@@ -1,10 +1,15 @@
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
+from mooring import access, admin_command
 from mooring.clients.identity import Login, RemoteValidator, ServiceUser
-from mooring.errors import Unauthenticated, Unavailable
+from mooring.errors import Conflict, Invalid, Unauthenticated, Unavailable
 from mooring.identity import bootstrap
+from mooring.state_dir import hold
 from tests.identity.cloud import ROOT, URLS, IdentityCloud
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +63,66 @@ async def test_peoples_passwords_and_grants_are_left_alone(cloud: IdentityCloud)
     assert set(made) == set(bootstrap.SERVICE_USERS)
     assert (await cloud.log_in("demo", project=None)).status == 201
     assert (await cloud.log_in("demo")).status == 401
+
+
+@pytest.mark.parametrize("name", ["admin", "demo"])
+@pytest.mark.parametrize("how", [None, {"name": "ann"}])
+async def test_a_person_who_was_sent_away_does_not_come_back(
+    cloud: IdentityCloud, how: dict[str, Any] | None, name: str
+) -> None:
+    await cloud.add_user("heir", "secret", role="admin", project="admin")
+    await send_away(cloud, name, how)
+    await cloud.restart()
+    # Nor when a start has something to mend.
+    await bootstrap.ensure(cloud.identity, urls=URLS, known=cloud.passwords | {"volume": "other"})
+    assert (await cloud.log_in(name, project=None)).status == 401
+    assert (await cloud.get(f"/users?name={name}", user=await heir(cloud)))["users"] == []
+
+
+@pytest.mark.parametrize("how", [None, {"name": "ann"}, {"enabled": False}, {"password": "lost"}])
+async def test_whoever_has_the_machine_makes_an_administrator_anew(
+    cloud: IdentityCloud, how: dict[str, Any] | None
+) -> None:
+    former = cloud.passwords["admin"]
+    await send_away(cloud, "admin", how)
+    await cloud.close()
+    said: list[str] = []
+    await admin_command.restore_admin(cloud.settings, said.append)
+    assert str(cloud.settings.state_path / access.PASSWORDS) in said[0]
+    await cloud.open()
+    cloud.tokens.clear()
+    assert cloud.passwords["admin"] != former
+    assert (await cloud.log_in("admin")).status == 201
+    assert (
+        await cloud.log_in("admin", project=None, scope={"system": {"all": True}})
+    ).status == 201
+    assert (await cloud.log_in("admin", former)).status == 401
+    _, login = access.read_login(cloud.settings.state_path)
+    assert login.password == cloud.passwords["admin"]
+
+
+async def test_no_administrator_is_made_where_no_cloud_is_or_one_runs(cloud: IdentityCloud) -> None:
+    elsewhere = replace(cloud.settings, state_dir=f"{cloud.settings.state_dir}/elsewhere")
+    with pytest.raises(Invalid, match="no cloud"):
+        await admin_command.restore_admin(elsewhere, print)
+    running = hold(cloud.settings.state_path)
+    with pytest.raises(Conflict, match="in use"):
+        await admin_command.restore_admin(cloud.settings, print)
+    running.release()
+
+
+async def send_away(cloud: IdentityCloud, name: str, how: dict[str, Any] | None) -> None:
+    """Delete a user, or change it."""
+    path = f"/users/{await cloud.id_of('users', name)}"
+    body = {"user": how} if how else None
+    answer = await cloud.ask("PATCH" if how else "DELETE", path, body, user="admin")
+    assert answer.status in {200, 204}, answer
+
+
+async def heir(cloud: IdentityCloud) -> str:
+    """Log in as the administrator who was left, and return the token."""
+    answer = await cloud.log_in("heir", "secret", project="admin")
+    return answer.headers["x-subject-token"]
 
 
 async def test_urls_follow_the_cloud_until_somebody_changes_them(cloud: IdentityCloud) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from mooring.identity import bodies, passwords, projects, users
+from mooring.identity import bodies, grants, passwords, projects, users
+from mooring.identity.grants import USER, Grant, Holder
 from mooring.identity.standing import SYSTEM
 from mooring.identity.tables import (
     DomainRow,
     EndpointRow,
-    GrantRow,
     ImplicationRow,
     ProjectRow,
     RegionRow,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from mooring.identity.service import Identity
 
 DOMAIN_ID = "default"
-PROJECTS = ("admin", "service", "demo")
+SERVICE_PROJECT = "service"
+PROJECTS = ("admin", SERVICE_PROJECT, "demo")
 SERVICE_USERS: tuple[str, ...] = ("compute", "volume", "image", "placement", "share")
 ROLES = ("admin", "manager", "member", "reader", "service")
 _IMPLIED = (("admin", "manager"), ("manager", "member"), ("member", "reader"))
@@ -59,7 +60,8 @@ async def ensure(
     public, an internal and an admin endpoint, kept up to date until somebody changes it. `known`
     are the passwords that an earlier call returned and the caller still has: whoever is made gets
     that one, and a service user who has another one too. A service user whose password nobody
-    knows gets a new one. People's passwords are never changed.
+    knows gets a new one. People are made once, where nobody is yet: whoever was deleted or renamed
+    stays so, and people's passwords are never changed.
     """
     now = identity.clock.now()
     if await identity.store.read(lambda tx: _is_complete(tx, urls, region, known or {})):
@@ -70,6 +72,14 @@ async def ensure(
 def has_users(tx: Session) -> bool:
     """Whether anybody was ever made here."""
     return tx.scalar(select(UserRow.id).limit(1)) is not None
+
+
+def restore_admin(tx: Session, password: str, *, now: datetime) -> None:
+    """Let the user `admin` rule the cloud as after the first start, with another password.
+
+    What was deleted, renamed, disabled or taken of it is made anew; its tokens of before end.
+    """
+    _Bootstrap(tx, now).restore_admin(password)
 
 
 def hashes(tx: Session, names: Sequence[str]) -> dict[str, str]:
@@ -94,8 +104,6 @@ def _is_complete(
     tx: Session, urls: Mapping[str, str], region: str, known: Mapping[str, str]
 ) -> bool:
     """Tell whether nothing is to be done, as on every start but the first."""
-    if any(users.by_name(tx, name, DOMAIN_ID) is None for name in _PEOPLE):
-        return False
     if not all(_knows(tx, name, known) for name in SERVICE_USERS):
         return False
     if tx.get(RegionRow, region) is None:
@@ -123,6 +131,7 @@ class _Bootstrap:
         self.passwords: dict[str, str] = {}
 
     def run(self, urls: Mapping[str, str], region: str, known: Mapping[str, str]) -> dict[str, str]:
+        is_first = not has_users(self.tx)
         if self.tx.get(DomainRow, DOMAIN_ID) is None:
             self._add(DomainRow(id=DOMAIN_ID, name="Default", description="", enabled=True))
         roles = {name: self._role(name) for name in ROLES}
@@ -130,21 +139,34 @@ class _Bootstrap:
             self.tx.merge(
                 ImplicationRow(prior_role_id=roles[prior], implied_role_id=roles[implied])
             )
-        scopes = {name: f"project:{self._project(name)}" for name in PROJECTS}
-        for name, (project, role) in _PEOPLE.items():
-            user_id, is_new = self._user(name, known)
-            if is_new:
-                self._grant(user_id, scopes[project], roles[role])
-            if is_new and name == "admin":
-                self._grant(user_id, SYSTEM, roles["admin"])
+        # Later on people are who somebody has let be: one who is missing was sent away.
+        if is_first:
+            self._people(known)
         for name in SERVICE_USERS:
             user_id, is_new = self._user(name, known)
             if not is_new and not _knows(self.tx, name, known):
                 self._set_password(user_id, name, known.get(name))
-            for role in ("admin", "service"):
-                self._grant(user_id, scopes["service"], roles[role])
+            self._grant(user_id, self._scope(SERVICE_PROJECT), "admin", "service")
         self._catalogue(urls, region)
         return self.passwords
+
+    def restore_admin(self, password: str) -> None:
+        user_id, is_new = self._user("admin", {"admin": password})
+        if not is_new:
+            users.find(self.tx, user_id).enabled = True
+            self._set_password(user_id, "admin", password)
+        self._let_rule(user_id)
+
+    def _people(self, known: Mapping[str, str]) -> None:
+        for name, (project, role) in _PEOPLE.items():
+            user_id, _ = self._user(name, known)
+            self._grant(user_id, self._scope(project), role)
+            if name == "admin":
+                self._let_rule(user_id)
+
+    def _let_rule(self, user_id: str) -> None:
+        for scope in (self._scope("admin"), SYSTEM):
+            self._grant(user_id, scope, "admin")
 
     def _add(self, row: Any) -> None:
         self.tx.add(row)
@@ -157,12 +179,13 @@ class _Bootstrap:
             self._add(RoleRow(id=role_id, name=name, description=None, immutable=True, extra={}))
         return role_id
 
-    def _project(self, name: str) -> str:
-        row = projects.by_name(self.tx, name, DOMAIN_ID)
+    def _scope(self, project: str) -> str:
+        """Return the scope of a project by its name, which is made or enabled as it needs."""
+        row = projects.by_name(self.tx, project, DOMAIN_ID)
         if row is None:
             row = ProjectRow(
                 id=bodies.new_id(),
-                name=name,
+                name=project,
                 domain_id=DOMAIN_ID,
                 description="",
                 enabled=True,
@@ -170,7 +193,8 @@ class _Bootstrap:
                 extra={},
             )
             self._add(row)
-        return row.id
+        row.enabled = True
+        return f"project:{row.id}"
 
     def _user(self, name: str, known: Mapping[str, str]) -> tuple[str, bool]:
         row = users.by_name(self.tx, name, DOMAIN_ID)
@@ -197,8 +221,9 @@ class _Bootstrap:
         users.set_password(self.tx, user_id, hashed)
         self.passwords[name] = password
 
-    def _grant(self, user_id: str, scope: str, role_id: str) -> None:
-        self.tx.merge(GrantRow(user_id=user_id, scope=scope, role_id=role_id))
+    def _grant(self, user_id: str, scope: str, *roles: str) -> None:
+        for role in roles:
+            grants.give(self.tx, Grant(Holder(USER, user_id), scope, self._role(role)))
 
     def _catalogue(self, urls: Mapping[str, str], region: str) -> None:
         if self.tx.get(RegionRow, region) is None:
