@@ -17,6 +17,7 @@ from mooring import installation, listener_tls, typed
 from mooring.clients.identity import Login, ServiceUser
 from mooring.errors import Invalid, Unauthenticated, Unavailable
 from mooring.identity import bootstrap
+from mooring.identity.own import SERVICE_PROJECT, SERVICE_USERS
 from mooring.secret_file import write_secret
 from mooring.web import faces
 
@@ -57,8 +58,8 @@ async def ensure(
     await bootstrap.ensure(identity, urls=urls, region=settings.region, known=passwords)
     write_secret(state / CLOUDS, _clouds(passwords, public_url, settings))
     return {
-        name: Login(user_name=name, password=passwords[name], project_name="service")
-        for name in bootstrap.SERVICE_USERS
+        name: Login(user_name=name, password=passwords[name], project_name=SERVICE_PROJECT)
+        for name in SERVICE_USERS
     }
 
 
@@ -73,7 +74,7 @@ async def _passwords(identity: Identity, sealer: Sealer, file: Path) -> dict[str
 
     def complete(kept: bytes | None) -> bytes:
         known = (own or {}) if kept is None else typed.decode(kept, dict[str, str]) | right
-        names = (*_PEOPLE, *bootstrap.SERVICE_USERS)
+        names = (*_PEOPLE, *SERVICE_USERS)
         made = {name: secrets.token_urlsafe(_ENTROPY_BYTES) for name in names if name not in known}
         return msgspec.json.format(msgspec.json.encode({**known, **made}))
 

@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 
 from mooring.clock import RealClock
-from mooring.identity import bootstrap
+from mooring.identity import bootstrap, own
 from mooring.identity.app import SERVICE
 from mooring.identity.keys import TokenKeys
 from mooring.identity.passwords import Hasher
@@ -194,7 +194,7 @@ async def test_a_limit_is_registered_set_for_a_project_and_deleted(cloud: Cloud)
 async def test_everything_is_listed(cloud: Cloud) -> None:
     admin = cloud.shell("admin")
     names = {row["Name"] for row in await admin.ask("user", "list")}
-    assert names == {"admin", "demo", *bootstrap.SERVICE_USERS}
+    assert names == {"admin", "demo", *own.SERVICE_USERS}
     assert {row["Name"] for row in await admin.ask("project", "list")} == set(bootstrap.PROJECTS)
     assert {row["Name"] for row in await admin.ask("role", "list")} == set(bootstrap.ROLES)
     assert {row["Type"] for row in await admin.ask("service", "list")} == {"identity", "compute"}

@@ -1,18 +1,23 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy import Delete, Update, delete, select, update
 
 from mooring import access, admin_command
 from mooring.clients.identity import Login, RemoteValidator, ServiceUser
 from mooring.errors import Conflict, Invalid, Unauthenticated, Unavailable
-from mooring.identity import bootstrap
+from mooring.identity import bootstrap, own
+from mooring.identity.tables import GrantRow, ProjectRow, RoleRow, UserRow
 from mooring.state_dir import hold
 from tests.identity.cloud import ROOT, URLS, IdentityCloud
 
 pytestmark = pytest.mark.anyio
+_IMAGE = select(UserRow.id).where(UserRow.name == "image")
+_SERVICE = select(RoleRow.id).where(RoleRow.name == "service")
 
 
 def service_user(cloud: IdentityCloud, name: str = "compute", password: str = "") -> ServiceUser:
@@ -23,11 +28,11 @@ def service_user(cloud: IdentityCloud, name: str = "compute", password: str = ""
 
 
 def services(cloud: IdentityCloud) -> dict[str, str]:
-    return {name: cloud.passwords[name] for name in bootstrap.SERVICE_USERS}
+    return {name: cloud.passwords[name] for name in own.SERVICE_USERS}
 
 
 async def test_the_first_start_sets_every_password(cloud: IdentityCloud) -> None:
-    assert set(cloud.passwords) == {"admin", "demo", *bootstrap.SERVICE_USERS}
+    assert set(cloud.passwords) == {"admin", "demo", *own.SERVICE_USERS}
     for name in cloud.passwords:
         assert (await cloud.log_in(name)).status == 201
 
@@ -60,7 +65,7 @@ async def test_peoples_passwords_and_grants_are_left_alone(cloud: IdentityCloud)
         "DELETE", f"/projects/{project_id}/users/{user_id}/roles/{role_id}", user="admin"
     )
     made = await bootstrap.ensure(cloud.identity, urls=URLS)
-    assert set(made) == set(bootstrap.SERVICE_USERS)
+    assert set(made) == set(own.SERVICE_USERS)
     assert (await cloud.log_in("demo", project=None)).status == 201
     assert (await cloud.log_in("demo")).status == 401
 
@@ -123,6 +128,93 @@ async def heir(cloud: IdentityCloud) -> str:
     """Log in as the administrator who was left, and return the token."""
     answer = await cloud.log_in("heir", "secret", project="admin")
     return answer.headers["x-subject-token"]
+
+
+@pytest.mark.parametrize("name", own.SERVICE_USERS)
+async def test_what_a_service_works_with_is_not_taken(cloud: IdentityCloud, name: str) -> None:
+    user, project = (
+        await cloud.id_of("users", name),
+        await cloud.id_of("projects", own.SERVICE_PROJECT),
+    )
+    roles = [await cloud.id_of("roles", role) for role in own.SERVICE_ROLES]
+    body = {"role": {"options": {"immutable": False}}}
+    for role in roles:
+        assert (await cloud.ask("PATCH", f"/roles/{role}", body, user="admin")).status == 200
+    paths = {"user": f"/users/{user}", "project": f"/projects/{project}"}
+    changes = [(kind, change) for kind in paths for change in ({"name": "x"}, {"enabled": False})]
+    answers = [
+        *[await cloud.ask("DELETE", path, user="admin") for path in paths.values()],
+        *[
+            await cloud.ask("PATCH", paths[kind], {kind: change}, user="admin")
+            for kind, change in changes
+        ],
+        *[
+            await cloud.ask("DELETE", f"{before}/roles/{role}", user="admin")
+            for role in roles
+            for before in ("", f"{paths['project']}{paths['user']}")
+        ],
+        *[
+            await cloud.ask("PATCH", f"/roles/{role}", {"role": {"name": "x"}}, user="admin")
+            for role in roles
+        ],
+    ]
+    assert [answer.status for answer in answers] == [403] * len(answers)
+    assert all("the cloud's own services" in answer.fault for answer in answers)
+    assert (await remote(cloud, name).validate(await cloud.token("demo"))).user_name == "demo"
+
+
+async def test_what_no_service_works_with_may_go(cloud: IdentityCloud) -> None:
+    user, project = await cloud.id_of("users", "compute"), await cloud.id_of("projects", "demo")
+    role = await cloud.id_of("roles", "admin")
+    path = f"/projects/{project}/users/{user}/roles/{role}"
+    assert (await cloud.ask("PUT", path, user="admin")).status == 204
+    assert (await cloud.ask("DELETE", path, user="admin")).status == 204
+    body = {"user": {"email": "compute@example.com", "name": "compute", "enabled": True}}
+    assert (await cloud.ask("PATCH", f"/users/{user}", body, user="admin")).status == 200
+    domain = (await cloud.make("/domains", {"domain": {"name": "blue"}}))["id"]
+    for kind, name in (("user", "compute"), ("project", own.SERVICE_PROJECT)):
+        made = await cloud.make(f"/{kind}s", {kind: {"name": name, "domain_id": domain}})
+        assert (await cloud.ask("DELETE", f"/{kind}s/{made['id']}", user="admin")).status == 204
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        update(ProjectRow).where(ProjectRow.name == own.SERVICE_PROJECT).values(enabled=False),
+        update(ProjectRow).where(ProjectRow.name == own.SERVICE_PROJECT).values(name="x"),
+        update(UserRow).where(UserRow.name == "image").values(enabled=False),
+        update(UserRow).where(UserRow.name == "image").values(name="x"),
+        update(RoleRow).where(RoleRow.name == "service").values(name="x"),
+        delete(GrantRow).where(GrantRow.user_id.in_(_IMAGE)),
+        delete(GrantRow).where(GrantRow.role_id.in_(_SERVICE), GrantRow.user_id.in_(_IMAGE)),
+    ],
+    ids=[
+        "project-disabled",
+        "project-renamed",
+        "user-disabled",
+        "user-renamed",
+        "role-renamed",
+        "roles-taken",
+        "role-taken",
+    ],
+)
+async def test_a_start_gives_back_what_a_service_works_with(
+    tmp_path: Path, database: str, damage: Update | Delete
+) -> None:
+    """As earlier releases let anybody take it who rules the cloud."""
+    async with IdentityCloud(tmp_path, database=database) as cloud:
+        demo = await cloud.token("demo")
+        await cloud.identity.store.write(lambda tx: tx.execute(damage))
+        await cloud.restart()
+        for name in own.SERVICE_USERS:
+            answer = await cloud.log_in(name)
+            assert {role["name"] for role in answer.body["token"]["roles"]} >= set(
+                own.SERVICE_ROLES
+            )
+        assert (await remote(cloud, "image").validate(demo)).user_name == "demo"
+        commits = cloud.identity.store.commits
+        await bootstrap.ensure(cloud.identity, urls=URLS, known=services(cloud))
+        assert cloud.identity.store.commits == commits
 
 
 async def test_urls_follow_the_cloud_until_somebody_changes_them(cloud: IdentityCloud) -> None:
@@ -210,5 +302,6 @@ async def test_the_remote_validator_renews_its_own_token(cloud: IdentityCloud) -
     assert (await validator.validate(await cloud.token("demo"))).user_name == "demo"
 
 
-def remote(cloud: IdentityCloud) -> RemoteValidator:
-    return RemoteValidator(cloud.network, f"{ROOT}/v3", service_user(cloud), clock=cloud.clock)
+def remote(cloud: IdentityCloud, name: str = "compute") -> RemoteValidator:
+    user = service_user(cloud, name)
+    return RemoteValidator(cloud.network, f"{ROOT}/v3", user, clock=cloud.clock)

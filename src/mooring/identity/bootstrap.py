@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from mooring.identity import bodies, grants, passwords, projects, users
+from mooring.identity import bodies, grants, own, passwords, projects, users
 from mooring.identity.grants import USER, Grant, Holder
+from mooring.identity.own import DOMAIN_ID, SERVICE_PROJECT, SERVICE_ROLES, SERVICE_USERS
 from mooring.identity.standing import SYSTEM
 from mooring.identity.tables import (
     DomainRow,
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 
     from mooring.identity.service import Identity
 
-DOMAIN_ID = "default"
-SERVICE_PROJECT = "service"
 PROJECTS = ("admin", SERVICE_PROJECT, "demo")
-SERVICE_USERS: tuple[str, ...] = ("compute", "volume", "image", "placement", "share")
 ROLES = ("admin", "manager", "member", "reader", "service")
 _IMPLIED = (("admin", "manager"), ("manager", "member"), ("member", "reader"))
 SERVICE_NAMES = {
@@ -60,8 +58,8 @@ async def ensure(
     public, an internal and an admin endpoint, kept up to date until somebody changes it. `known`
     are the passwords that an earlier call returned and the caller still has: whoever is made gets
     that one, and a service user who has another one too. A service user whose password nobody
-    knows gets a new one. People are made once, where nobody is yet: whoever was deleted or renamed
-    stays so, and people's passwords are never changed.
+    knows gets a new one, and what it works with is given back to it. People are made once, where
+    nobody is yet: whoever was deleted or renamed stays so. Their passwords are never changed.
     """
     now = identity.clock.now()
     if await identity.store.read(lambda tx: _is_complete(tx, urls, region, known or {})):
@@ -106,7 +104,8 @@ def _is_complete(
     """Tell whether nothing is to be done, as on every start but the first."""
     if not all(_knows(tx, name, known) for name in SERVICE_USERS):
         return False
-    if tx.get(RegionRow, region) is None:
+    # Under a release of before they could be taken what they work with.
+    if not own.may_work(tx) or tx.get(RegionRow, region) is None:
         return False
     rows = tx.execute(
         select(ServiceRow.type, EndpointRow.interface, EndpointRow.url, EndpointRow.ours).join(
@@ -146,14 +145,13 @@ class _Bootstrap:
             user_id, is_new = self._user(name, known)
             if not is_new and not _knows(self.tx, name, known):
                 self._set_password(user_id, name, known.get(name))
-            self._grant(user_id, self._scope(SERVICE_PROJECT), "admin", "service")
+            self._grant(user_id, self._scope(SERVICE_PROJECT), *SERVICE_ROLES)
         self._catalogue(urls, region)
         return self.passwords
 
     def restore_admin(self, password: str) -> None:
         user_id, is_new = self._user("admin", {"admin": password})
         if not is_new:
-            users.find(self.tx, user_id).enabled = True
             self._set_password(user_id, "admin", password)
         self._let_rule(user_id)
 
@@ -199,6 +197,7 @@ class _Bootstrap:
     def _user(self, name: str, known: Mapping[str, str]) -> tuple[str, bool]:
         row = users.by_name(self.tx, name, DOMAIN_ID)
         if row is not None:
+            row.enabled = True
             return row.id, False
         row = UserRow(
             id=bodies.new_id(),

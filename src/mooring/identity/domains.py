@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, literal, or_, select, update
 
 from mooring.errors import Forbidden
-from mooring.identity import bodies, grants, rows
+from mooring.identity import bodies, grants, own, rows
 from mooring.identity.tables import (
     ApplicationCredentialRow,
     DomainRow,
@@ -24,9 +24,6 @@ from mooring.identity.tables import (
 if TYPE_CHECKING:
     from sqlalchemy import Delete, Update
     from sqlalchemy.orm import Session
-
-DEFAULT = "default"
-"""The id of the domain that every cloud has: the users of its own services are in it."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
 Description = Annotated[str, Meta(max_length=65535)]
@@ -141,7 +138,7 @@ def _forgetting(domain_id: str) -> list[Delete | Update]:
 
 
 def _refuse_default(row: DomainRow, what: str) -> None:
-    if row.id == DEFAULT:
+    if row.id == own.DOMAIN_ID:
         raise Forbidden(
             f"Domain {row.id} cannot be {what}: the users of the cloud's own services are in it. "
             "Nothing was changed."

@@ -11,7 +11,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, delete, select
 
 from mooring.errors import NotFound
-from mooring.identity import losses, rows
+from mooring.identity import losses, own, rows
 from mooring.identity.tables import (
     DomainRow,
     GrantRow,
@@ -71,12 +71,13 @@ def has(tx: Session, grant: Grant) -> bool:
 
 
 def take(tx: Session, grant: Grant, *, until: datetime) -> None:
-    """Take a role. Raises NotFound when it was not given there.
+    """Take a role. Raises NotFound when it was not given there, Forbidden where a service needs it.
 
     `until`: when every token of now is worth nothing any more. They lose the role at once.
     """
     if not has(tx, grant):
         raise unknown(grant)
+    _refuse_taking(tx, grant)
     table = _table(grant.holder)
     tx.execute(
         delete(table).where(
@@ -112,6 +113,16 @@ def unknown(grant: Grant) -> NotFound:
     return NotFound(
         f"Could not find role assignment with role: {grant.role_id}, {holder.kind}: {holder.id}."
     )
+
+
+def _refuse_taking(tx: Session, grant: Grant) -> None:
+    kind, _, place_id = grant.scope.partition(":")
+    if grant.holder.kind == USER and kind == "project":
+        own.refuse_taking(
+            rows.find(tx, UserRow, USER, grant.holder.id),
+            rows.find(tx, ProjectRow, kind, place_id),
+            rows.find(tx, RoleRow, "role", grant.role_id),
+        )
 
 
 def _words(grant: Grant) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from mooring.errors import Conflict, Invalid, NotFound
-from mooring.identity import bodies, domains, grants, rows
+from mooring.identity import bodies, domains, grants, own, rows
 from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow, UserRow
 
 if TYPE_CHECKING:
@@ -92,10 +92,11 @@ def change(
 ) -> ProjectRow:
     """Change a project; disabling it ends all tokens of before.
 
-    Raises NotFound, Conflict for a name that is taken.
+    Raises NotFound, Conflict for a name that is taken, Forbidden for what our services need of it.
     """
     row = find(tx, project_id)
     given = bodies.given(changes)
+    own.refuse_changes(row, given)
     if given.get("name", row.name) != row.name:
         rows.refuse_taken(
             tx, ProjectRow, "project", given["name"], ProjectRow.domain_id == row.domain_id
@@ -160,12 +161,13 @@ def remove_tag(tx: Session, project_id: str, tag: str) -> None:
 
 
 def remove(tx: Session, project_id: str) -> None:
-    """Delete a project with its grants, application credentials and limits. Raises NotFound.
+    """Delete a project with its grants, application credentials and limits.
 
     Users whose default project it is have none then. What other services keep for it stays: they
-    are not asked.
+    are not asked. Raises NotFound, and Forbidden for the one of our own services.
     """
     row = find(tx, project_id)
+    own.refuse_removal(row)
     grants.forget_scope(tx, f"project:{project_id}")
     tx.execute(
         delete(ApplicationCredentialRow).where(ApplicationCredentialRow.project_id == project_id)

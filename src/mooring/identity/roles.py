@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, or_, select
 
 from mooring.errors import Conflict, Forbidden
-from mooring.identity import bodies, rows
+from mooring.identity import bodies, own, rows
 from mooring.identity.tables import GrantRow, GroupGrantRow, ImplicationRow, RoleRow
 
 if TYPE_CHECKING:
@@ -65,9 +65,13 @@ def create(tx: Session, new: NewRole, extra: dict[str, Any]) -> RoleRow:
 
 
 def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]) -> RoleRow:
-    """Change a role. Raises NotFound, Conflict, Forbidden for an immutable one."""
+    """Change a role.
+
+    Raises NotFound, Conflict, Forbidden for an immutable one and to rename one of our services.
+    """
     row = find(tx, role_id)
     given = bodies.given(changes)
+    own.refuse_changes(row, given)
     options: Options = given.pop("options", Options())
     if row.immutable and options.immutable is not False:
         raise _immutable(row)
@@ -80,8 +84,12 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
 
 
 def remove(tx: Session, role_id: str) -> None:
-    """Delete a role with its grants. Raises NotFound, Forbidden for an immutable one."""
+    """Delete a role with its grants.
+
+    Raises NotFound, Forbidden for an immutable one and for one of our services.
+    """
     row = find(tx, role_id)
+    own.refuse_removal(row)
     if row.immutable:
         raise _immutable(row)
     for table in (GrantRow, GroupGrantRow):

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
 from mooring.errors import Unauthenticated
-from mooring.identity import bodies, domains, rows
+from mooring.identity import bodies, domains, own, rows
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import (
     ApplicationCredentialRow,
@@ -104,10 +104,11 @@ def change(
 ) -> UserRow:
     """Change a user; a new password, or disabling, ends all tokens of before.
 
-    Raises NotFound, Conflict for a name that is taken.
+    Raises NotFound, Conflict for a name that is taken, Forbidden for what our services need of it.
     """
     row = find(tx, user_id)
     given = bodies.given(changes)
+    own.refuse_changes(row, given)
     if given.get("name", row.name) != row.name:
         rows.refuse_taken(tx, UserRow, "user", given["name"], UserRow.domain_id == row.domain_id)
     if "password" in given:
@@ -136,8 +137,12 @@ def change_password(tx: Session, user_id: str, *, before: str | None, after: str
 
 
 def remove(tx: Session, user_id: str) -> None:
-    """Delete a user: its grants, credentials and memberships, too. Raises NotFound."""
+    """Delete a user: its grants, credentials and memberships, too.
+
+    Raises NotFound, and Forbidden for one of our own services.
+    """
     row = find(tx, user_id)
+    own.refuse_removal(row)
     tx.execute(delete(MemberRow).where(MemberRow.user_id == user_id))
     tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
     tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
