@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import errno
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,7 +11,7 @@ import pytest
 from mooring import limits
 from mooring.errors import Invalid, Unauthenticated
 from mooring.identity import renewal
-from mooring.identity.keys import KEPT, TokenKeys, rotated
+from mooring.identity.keys import KEPT, TOKEN_KEYS, TokenKeys, rotated
 from mooring.identity.tokens import LocalValidator
 from tests.identity.cloud import DEFAULT, IdentityCloud
 
@@ -214,6 +217,58 @@ def test_another_process_reads_rotated_keys(tmp_path: Path) -> None:
     ours.replace(rotated(ours.content()))
     assert theirs.decrypt(ours.encrypt(b"a")) == b"a"
     assert ours.decrypt(theirs.encrypt(b"b")) == b"b"
+
+
+def test_processes_that_take_new_keys_at_once_both_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = TokenKeys(tmp_path / "keys"), TokenKeys(tmp_path / "keys")
+    keys, into_place = rotated(ours.content()), Path.replace
+
+    def overtaken(self: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "replace", into_place)
+        theirs.replace(keys)
+        return into_place(self, target)
+
+    monkeypatch.setattr(Path, "replace", overtaken)
+    ours.replace(keys)
+    assert ours.content() == theirs.content() == keys
+    assert theirs.decrypt(ours.encrypt(b"a")) == b"a"
+    assert [left.name for left in tmp_path.iterdir()] == ["keys"]
+
+
+async def test_a_process_takes_new_keys_when_its_disk_has_room_again(
+    cloud: IdentityCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    file, token = cloud.settings.state_path / TOKEN_KEYS, await cloud.token("demo")
+    kept, running = file.read_bytes(), asyncio.create_task(cloud.cloud.run())
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        answer = await cloud.ask("POST", "/mooring/tokens/keys", user="admin")
+        assert answer.status == 503
+        assert "goes on with those of before: " in answer.fault
+        await let_follow(cloud)
+        assert not running.done()
+        assert file.read_bytes() == kept
+        assert (await cloud.show(token)).status == 200
+    await let_follow(cloud)
+    assert not running.done()
+    assert file.read_bytes().split()[1:] == kept.split()
+    assert [left.name for left in file.parent.glob("*.partial")] == []
+    assert (await cloud.show(token)).status == 200
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def let_follow(cloud: IdentityCloud) -> None:
+    """Let the loops of a cloud that runs begin again, and do what they do."""
+    for _ in range(4):
+        cloud.clock.advance(max(limits.LOOP_REST_S, limits.IDENTITY_CACHE_S))
+        for _ in range(50):
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("content", ["", "nonsense\nnonsense\n"])

@@ -7,12 +7,12 @@ that share the file need not change over at the same moment.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from mooring.errors import Invalid, Unauthenticated
+from mooring.secret_file import write_secret
 
 TOKEN_KEYS = "token-keys"  # noqa: S105  (a file's name)
 """The file that has them, in the state directory."""
@@ -23,13 +23,13 @@ KEPT = 4
 class TokenKeys:
     """Encrypts and decrypts with the keys of one file, made with mode 0600 when it is missing.
 
-    Raises Invalid when the file cannot be read as keys.
+    Raises Invalid when the file cannot be read as keys, Unavailable when it cannot be made.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         if not path.exists():
-            _write(path, new_keys().split())
+            write_secret(path, new_keys())
         self._stamp, self._make, self._read = self._load()
         self.sealed = b""
         """What the database had when it was looked at last; empty before."""
@@ -57,8 +57,11 @@ class TokenKeys:
         return self._path.read_bytes()
 
     def replace(self, content: bytes) -> None:
-        """Go on with the keys of such a file, which is written."""
-        _write(self._path, content.split())
+        """Go on with the keys of such a file, which is written. Raises Unavailable.
+
+        Another process may do the same in the same directory at the same moment.
+        """
+        write_secret(self._path, content)
         self._reload()
 
     def _load(self) -> tuple[tuple[int, int], Fernet, MultiFernet]:
@@ -97,13 +100,3 @@ def rotated(content: bytes) -> bytes:
 def new_keys() -> bytes:
     """Return the content of a file with new keys."""
     return b"\n".join([Fernet.generate_key(), Fernet.generate_key()]) + b"\n"
-
-
-def _write(path: Path, keys: list[bytes]) -> None:
-    fresh = path.with_name(f"{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(b"\n".join(keys) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(path)

@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy import select, update
 
 from mooring import limits
+from mooring.errors import Unavailable
 from mooring.identity.keys import TOKEN_KEYS, new_keys, rotated
 from mooring.identity.tables import SecretRow, UserRow
 
@@ -27,7 +28,8 @@ log = structlog.get_logger()
 async def end_all(identity: Identity) -> None:
     """End every token: with the count of each user, at once and everywhere, and with new keys.
 
-    The count alone would leave the keys to whoever has read them.
+    The count alone would leave the keys to whoever has read them. Raises Unavailable when this
+    process cannot take the new ones; the tokens have ended all the same.
     """
     keys = new_keys()
 
@@ -36,12 +38,15 @@ async def end_all(identity: Identity) -> None:
         _keep(tx, identity, keys)
 
     await identity.change(act)
-    identity.keys.replace(keys)
     log.warning("all tokens were ended")
+    _take(identity, keys)
 
 
 async def rotate(identity: Identity) -> None:
-    """Make tokens with the next key from now on; those of before stand until their time ends."""
+    """Make tokens with the next key from now on; those of before stand until their time ends.
+
+    Raises Unavailable when this process cannot take the new keys; the others do.
+    """
 
     def act(tx: Session) -> bytes:
         row = _find(tx)
@@ -50,8 +55,9 @@ async def rotate(identity: Identity) -> None:
         _keep(tx, identity, keys)
         return keys
 
-    identity.keys.replace(await identity.change(act))
+    keys = await identity.change(act)
     log.info("the keys of tokens were rotated")
+    _take(identity, keys)
 
 
 async def keep_following(identity: Identity) -> None:
@@ -62,15 +68,29 @@ async def keep_following(identity: Identity) -> None:
 
 
 async def follow(identity: Identity) -> None:
-    """Take the keys that the database has, when another process has changed them there."""
+    """Take the keys that the database has, when another process has changed them there.
+
+    Raises Unavailable when they cannot be written: those of before are taken as long.
+    """
     row = await identity.store.read(_find)
     if row is None or row.sealed == identity.keys.sealed:
         return
     keys = identity.sealer.open(row.sealed)
     if keys != identity.keys.content():
-        identity.keys.replace(keys)
+        _take(identity, keys)
         log.info("the keys of tokens are others by now")
     identity.keys.sealed = row.sealed
+
+
+def _take(identity: Identity, keys: bytes) -> None:
+    """Go on with keys that the database has. Raises Unavailable."""
+    try:
+        identity.keys.replace(keys)
+    except Unavailable as error:
+        raise Unavailable(
+            "The cloud has new keys of tokens, and a process of it goes on with those of before: "
+            f"{error.public} Make room there: the process tries again by itself."
+        ) from error
 
 
 def _find(tx: Session) -> SecretRow | None:
