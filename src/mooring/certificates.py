@@ -153,8 +153,12 @@ def fingerprint(certificate: bytes) -> str:
 
 def enrolled_name(certificate: bytes) -> str:
     """Return the name that a host's certificate (PEM) carries of its joining. Raises Invalid."""
-    names = _read(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
-    found = [name for name in names.value.get_values_for_type(x509.DNSName) if name.endswith(_HOST)]
+    try:
+        names = _read(certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        carried = names.value.get_values_for_type(x509.DNSName)
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+        raise Invalid("That certificate is no host's.", private=str(error)) from error
+    found = [name for name in carried if name.endswith(_HOST)]
     if not found:
         raise Invalid("That certificate is no host's.")
     return found[0]
@@ -291,5 +295,5 @@ def _private(pem: bytes) -> ec.EllipticCurvePrivateKey:
 def _read(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
         raise Invalid("That is no certificate.", private=str(error)) from error

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from msgspec.structs import replace
 
 from mooring import certificates
 from mooring.agent.app import RunningAgent, open_agent
@@ -167,3 +170,35 @@ async def test_a_host_without_valid_ones_takes_no_guests(members: Members) -> No
     assert held(running) is not None
     with pytest.raises(Conflict, match="no certificate for moves"):
         identity.name()
+
+
+def of_nobody() -> bytes:
+    """A certificate without the name of a host."""
+    key, name, now = ec.generate_private_key(ec.SECP256R1()), x509.Name([]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.mark.parametrize("shown", [of_nobody(), b"-----BEGIN CERT", b""])
+async def test_a_host_that_shows_none_of_a_hosts_gets_one_and_others_have_their_turn(
+    members: Members, shown: bytes
+) -> None:
+    strange, other = await members.join("h2"), await members.join("h3")
+    await renewal.renew_all_moves(members.fleet)
+    given, now = held(strange), members.fleet.clock.now()
+    assert given is not None
+    row, wrong = await members.fleet.host("h2"), replace(given, server=shown.decode())
+    assert joining.lacks_moves(members.fleet.moves, row, wrong, now)
+    assert not joining.lacks_moves(members.fleet.moves, row, given, now)
+    directory = MoveIdentity(strange.agent.settings).directory
+    for path in directory.rglob("*"):
+        if path.is_file() and path.read_bytes() == given.server.encode():
+            path.write_bytes(shown)
+    assert held(strange) != given
+    members.turn(MOVES_LIFETIME_S - MOVES_RENEW_S + 60.0)
+    before = held(other)
+    await renewal.renew_all_moves(members.fleet)
+    mended = held(strange)
+    assert mended is not None
+    assert certificates.enrolled_name(mended.server.encode())
+    assert held(other) != before

@@ -177,13 +177,19 @@ def sign_moves(
 def lacks_moves(
     authority: Held, row: HostRow, held: MoveCertificates | None, now: datetime
 ) -> bool:
-    """Whether a host has no such certificates of this joining, or some that end soon."""
+    """Whether a host has no such certificates of this joining, or some that end soon.
+
+    What it shows that is none of a host's, it lacks.
+    """
     if held is None or held.authority != authority.certificate.decode("ascii"):
         return True
-    server, client = held.server.encode(), held.client.encode()
-    if certificates.enrolled_name(server) != certificates.host_name(row.enrolment):
+    try:
+        name = certificates.enrolled_name(held.server.encode())
+        left = certificates.expiry(held.client.encode()) - now
+    except Invalid:
         return True
-    left = certificates.expiry(client) - now
+    if name != certificates.host_name(row.enrolment):
+        return True
     return left < timedelta(seconds=MOVES_RENEW_S)
 
 
