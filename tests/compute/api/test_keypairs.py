@@ -1,16 +1,29 @@
 from __future__ import annotations
 
+import ssl
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from mooring import certificates
 from mooring.compute.keypairs import keypairs
 from tests.compute.api.cloud import ComputeAlone, fault_of
 
 pytestmark = pytest.mark.anyio
 
 PUBLIC = keypairs.generate().public_key
+
+
+def of_version_9() -> str:
+    """A certificate (PEM) of a version that there is not."""
+    root = ssl.PEM_cert_to_DER_cert(
+        certificates.make_authority(datetime.now(UTC)).certificate.decode()
+    )
+    of_3, of_9 = b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08"
+    assert of_3 in root
+    return ssl.DER_cert_to_PEM_cert(root.replace(of_3, of_9, 1))
 
 
 async def create(
@@ -80,6 +93,7 @@ async def test_a_name_is_taken_once_by_each_user(cloud: ComputeAlone) -> None:
         ("2.2", {"name": "k", "type": "gpg"}),
         ("2.2", {"name": "k", "type": "x509"}),
         ("2.2", {"name": "k", "type": "x509", "public_key": PUBLIC}),
+        ("2.2", {"name": "k", "type": "x509", "public_key": of_version_9()}),
         ("2.1", {"name": "k", "type": "ssh"}),
         ("2.9", {"name": "k", "user_id": "admin"}),
         ("2.92", {"name": "k"}),

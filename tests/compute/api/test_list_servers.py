@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import Engine, event
 
+from mooring import limits
 from mooring.compute.tables import ServerTag
 from tests.callers import OTHER_PROJECT
 from tests.compute.api.cloud import IMAGE, URL, ComputeAlone, fault_of
@@ -231,6 +232,13 @@ async def test_tags_are_filtered_from_226_on(
     await cloud.put(ServerTag, *rows)
     assert set(await names(cloud, f"?{query}", version="2.26")) == found
     assert set(await names(cloud, f"?{query}", version="2.25")) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("name", ["tags", "tags-any", "not-tags", "not-tags-any"])
+async def test_more_tags_than_a_query_may_have_are_refused(cloud: ComputeAlone, name: str) -> None:
+    most = ",".join(f"t{number}" for number in range(limits.WEB_CONDITIONS))
+    assert await names(cloud, f"?{name}={most}", version="2.26") == []
+    assert await refuse(cloud, f"?{name}={most},more", version="2.26") == (400, "badRequest")
 
 
 async def test_locked_ones_are_filtered_from_273_on(cloud: ComputeAlone) -> None:

@@ -87,7 +87,7 @@ def x509_fingerprint(certificate: str) -> str:
     """Return the sha1 of a PEM certificate in colon form. Raises Invalid when it is none."""
     try:
         loaded = x509.load_pem_x509_certificate(certificate.encode())
-    except ValueError as error:
+    except (ValueError, x509.InvalidVersion) as error:
         raise Invalid(_UNREADABLE, private=str(error)) from error
     return loaded.fingerprint(hashes.SHA1()).hex(":")  # noqa: S303  (the API's own form)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from mooring import patterns
+from mooring import limits, patterns
 from mooring.compute.servers import server_list
 from mooring.compute.servers.api.server_states import choices
 from mooring.compute.servers.server_list import ServerQuery
@@ -232,7 +232,13 @@ def _equal(asked: Mapping[str, str]) -> dict[str, Any] | None:
 
 
 def _tags(asked: Mapping[str, str], name: str) -> frozenset[str]:
-    return frozenset(tag for tag in asked.get(name, "").split(",") if tag)
+    found = frozenset(tag for tag in asked.get(name, "").split(",") if tag)
+    if len(found) > limits.WEB_CONDITIONS:
+        raise Invalid(
+            f"The filter {name} names more than {limits.WEB_CONDITIONS} tags. Ask for fewer: a "
+            f"server has at most {limits.COMPUTE_TAGS}.",
+        )
+    return found
 
 
 def read_page(call: Call[Compute]) -> paging.Page:
