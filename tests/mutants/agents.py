@@ -69,10 +69,18 @@ MUTANTS = [
     Mutant(
         "a certificate to ask daemons with is renewed when it has ended",
         "fleet/joining.py",
-        "    left = certificates.expiry(client) - now\n",
-        "    left = certificates.expiry(server) - now\n",
+        "        left = certificates.expiry(held.client.encode()) - now\n",
+        "        left = certificates.expiry(held.server.encode()) - now\n",
         CERTIFIED,
         "renewed_in_time",
+    ),
+    Mutant(
+        "a host that cannot reach libvirt at a later start becomes a simulated one",
+        "agent/hypervisor_memory.py",
+        "return self.kind or asked",
+        "return asked",
+        "tests/agent/test_hypervisor_memory.py",
+        "had_libvirt",
     ),
     Mutant(
         "a host asks others with what it is asked with",

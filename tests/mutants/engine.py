@@ -6,6 +6,22 @@ from tests.mutants.mutant import CALLS, CRASHING, FAILING, STEPS, Mutant
 
 MUTANTS = [
     Mutant(
+        "a restored database numbers operations as its backup did",
+        "saga/locks.py",
+        "CounterRow.value < unix_time)",
+        "CounterRow.value < 0)",
+        "tests/test_backup.py",
+        "obey",
+    ),
+    Mutant(
+        "a saga that is to give up its wait elsewhere waits on",
+        "saga/ownership.py",
+        '(_sagas.c.state == "ready") | gives_up',
+        '_sagas.c.state == "ready"',
+        "tests/saga/test_takeover.py",
+        "wait_for_locks",
+    ),
+    Mutant(
         "a saga whose step behind the pivot was refused is told as one that was taken back",
         "saga/running.py",
         'in {"failing", "leaving"}',

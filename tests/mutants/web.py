@@ -6,6 +6,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = [
     Mutant(
+        "a token for a domain is let in to what belongs to projects",
+        "web/gate.py",
+        "if self._is_for_projects and not (",
+        "if not self._is_for_projects and not (",
+        "tests/access/test_access.py",
+        "no_project",
+    ),
+    Mutant(
+        "a key that comes again orders again",
+        "web/paging.py",
+        "sort = tuple(first.items())",
+        "sort = _sort(query, keys)",
+        "tests/web/test_paging.py",
+        "both_forms",
+    ),
+    Mutant(
         "requests queue without end behind one",
         "http_bounds.py",
         "if len(self.pipeline) >= http_limits.HTTP_PIPELINED:",

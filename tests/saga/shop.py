@@ -102,7 +102,8 @@ async def tear_label(notes: Order, run: Run[Shop]) -> None:
 async def pack(notes: Order, item: str, run: Run[Shop]) -> None:
     if run.service.ledger.hangs is not None:
         run.service.ledger.hangs.set()
-        await asyncio.sleep(60.0)
+        async with asyncio.timeout(60.0):
+            await asyncio.Event().wait()
     run.service.ledger.put(f"{notes.order_id}/{item}", "packed")
 
 
