@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,17 @@ from mooring.errors import NotFound
 libvirt: Any = pytest.importorskip("libvirt")
 
 
+HOST = """<node><domain type="test">
+<name>x</name><memory>8192</memory><vcpu>1</vcpu><os><type>hvm</type></os>
+</domain></node>"""
+
+
 @pytest.fixture
-def connection() -> Generator[Any]:
-    """A host of libvirt's test driver, which has one domain."""
-    opened = libvirt.open("test:///default")
+def connection(tmp_path: Path) -> Generator[Any]:
+    """A host of libvirt's test driver, which has one domain and is this test's alone."""
+    described = tmp_path / "host.xml"
+    described.write_text(HOST, "ascii")
+    opened = libvirt.open(f"test://{described}")
     yield opened
     opened.close()
 
