@@ -12,12 +12,15 @@ from mooring.errors import Conflict, Forbidden, NotFound
 from mooring.saga.define import Park, may_be_repeated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from mooring.clients.image import Image, ImageClient, NewImage
+    from mooring.fence.operation import Operation
     from mooring.saga.define import Run
 
 _LOOK_AGAIN_S = 5.0
+IMAGE_STAYS: Mapping[str, Any] = {"image_stays": True}
+"""In the detail of the refusal to delete an image that has its data."""
 
 
 async def create_record(images: ImageClient, new: NewImage, run: Run[Any]) -> None:
@@ -42,18 +45,34 @@ async def delete_record(images: ImageClient, image_id: str, run: Run[Any]) -> No
         return
 
 
+async def take_back(images: ImageClient, image_id: str, run: Run[Any]) -> None:
+    """See that there is no image, and that none comes late; the undo of `create_record`.
+
+    Raises Conflict, with `IMAGE_STAYS`, for one that has its data: its owner was shown an image
+    that can be used, so it stays whatever becomes of the operation.
+    """
+    if await _is_kept(images, image_id, run.operation):
+        raise Conflict(f"Image {image_id} has all of its data already, and stays.", **IMAGE_STAYS)
+
+
 async def delete_unfinished(
     images: ImageClient, image_id: str, run: Run[Any], made_in: str
-) -> None:
-    """Do the same, but leave an image that has its data: that was asked for, and is whole."""
+) -> bool:
+    """See that there is no image without data, and return whether there is one that has them."""
+    return await _is_kept(images, image_id, run.operation.of_step(made_in))
+
+
+async def _is_kept(images: ImageClient, image_id: str, made_by: Operation) -> bool:
     try:
         found = await images.show(None, image_id)
     except NotFound:
         found = None
-    if found is None or not found.is_whole:
-        await images.session.bury(run.operation.of_step(made_in))
-        if found is not None:
-            await _delete(images, image_id)
+    if found is not None and found.is_whole:
+        return True
+    await images.session.bury(made_by)
+    if found is not None:
+        await _delete(images, image_id)
+    return False
 
 
 async def upload(

@@ -53,7 +53,8 @@ def steps_of(saga: Saga[Any]) -> list[str]:
 def last_way_back(saga: Saga[Any], passed: tuple[str, ...]) -> str:
     """Return the last point of a scenario from which the saga still goes back, or empty."""
     steps = steps_of(saga)
-    steps = steps[: steps.index(saga.pivot)] if saga.pivot else steps
+    forward_from = saga.kept_after or saga.pivot
+    steps = steps[: steps.index(forward_from)] if forward_from else steps
     after = [f"{saga.name}/{step}/forward/after" for step in steps]
     return next((point for point in reversed(after) if point in passed), "")
 

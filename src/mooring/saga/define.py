@@ -296,6 +296,8 @@ class Saga(Generic[N]):
     again           where an unwinding may turn forward once more
     story           what is told of it, and when
     former          how to read bookmarks of the version before
+    kept_after      the step behind which an undo is refused, as what was made was shown already:
+                    the saga fails, with everything as if it had not; for the laws
     residue         what a failure may leave behind, for the laws: names of snapshot keys
     """
 
@@ -311,6 +313,7 @@ class Saga(Generic[N]):
         visible_after: str = "",
         gives_way: bool = False,
         pivot: str = "",
+        kept_after: str = "",
         failed_end: Sequence[Step] = (),
         undo_ends: Sequence[Step] = (),
         owes: Sequence[Step] = (),
@@ -323,6 +326,7 @@ class Saga(Generic[N]):
         self.locks: Callable[[N], Sequence[Lock]] = locks or (lambda _: ())
         self.mode: Mode = mode
         self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
+        self.kept_after = kept_after
         self.failed_end, self.residue = tuple(failed_end), tuple(residue)
         self.undo_ends, self.owes = tuple(undo_ends), tuple(owes)
         self.story, self.former, self.gives_way, self.again = story, former, gives_way, again
@@ -343,7 +347,7 @@ class Saga(Generic[N]):
             raise ValueError(f"the notes of saga {self.name} are not frozen")
         if len(names) != len(set(names)):
             raise ValueError(f"saga {self.name} names a step twice: {names}")
-        for column in ("answered_after", "visible_after", "pivot"):
+        for column in ("answered_after", "visible_after", "pivot", "kept_after"):
             named = getattr(self, column)
             if named and named not in names:
                 raise ValueError(f"saga {self.name} has no step {named} for {column}")

@@ -268,6 +268,8 @@ async def require_end(
     now, ending = await world.snapshot(), await world.ending(saga)
     if ending == "failed" and (saga.failed_end or (saga.undo_ends and may_be_refused)):
         return
+    if ending == "failed" and saga.kept_after and _equal(now, outcome.after, saga.residue):
+        return
     # A saga that another one starts only when it must may not be needed for the same end.
     if ending in ("done", "") and now == outcome.after:
         return

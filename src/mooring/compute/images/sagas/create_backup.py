@@ -41,7 +41,10 @@ def begin_capture(tx: Session, notes: CreateBackup, run: Run[Compute]) -> None:
 
 
 async def choose_old(notes: CreateBackup, run: Run[Compute]) -> CreateBackup:
-    """Find the images that are too many: of this server, of its project and of this type."""
+    """Find the images that are too many: of this server, of its project and of this type.
+
+    None are while the new one is not there: a backup that came to nothing costs no older one.
+    """
     wanted = {
         "owner": notes.project_id,
         "instance_uuid": notes.server_id,
@@ -49,8 +52,11 @@ async def choose_old(notes: CreateBackup, run: Run[Compute]) -> CreateBackup:
         "backup_type": notes.backup_type,
     }
     found = await run.service.images.newest(None, wanted)
-    others = [image.id for image in found if image.id != notes.image_id]
-    return replace(notes, old=[notes.image_id, *others][notes.keep :])
+    ids = [image.id for image in found]
+    if notes.image_id not in ids:
+        return replace(notes, old=[])
+    ids.remove(notes.image_id)
+    return replace(notes, old=[notes.image_id, *ids][notes.keep :])
 
 
 async def delete_old(notes: CreateBackup, image_id: str, run: Run[Compute]) -> None:
@@ -66,11 +72,17 @@ async def delete_old(notes: CreateBackup, image_id: str, run: Run[Compute]) -> N
             raise
 
 
+async def rotate(notes: CreateBackup, run: Run[Compute]) -> None:
+    """Delete what is too many, where the way back has left the new image."""
+    for image_id in (await choose_old(notes, run)).old:
+        await delete_old(notes, image_id, run)
+
+
 CREATE_BACKUP = Saga(
     "compute.create_backup",
     CreateBackup,
     Step("begin_image", create_image.begin_image, undo=create_image.end_image),
-    Step("create_record", create_image.create_record, undo=server_image.delete_record),
+    Step(server_image.MADE_IN, create_image.create_record, undo=server_image.take_back_record),
     Step("begin_capture", begin_capture),
     Step("capture_disk", server_image.capture, undo=server_image.remove_capture, deadline_s=7500.0),
     Step("begin_upload", create_image.begin_upload),
@@ -80,12 +92,16 @@ CREATE_BACKUP = Saga(
     Each("old", lambda notes: notes.old, Step("delete_old", delete_old)),
     Step("end_image", create_image.end_image),
     locks=lambda notes: [exclusive(f"server:{notes.server_id}")],
-    answered_after="create_record",
+    answered_after=server_image.MADE_IN,
+    kept_after="upload_image",
     pivot="remove_capture",
-    owes=(
-        Step("give_up_image", create_image.give_up_image, may_be_forgone=True),
+    undo_ends=(
+        server_image.GIVE_UP_IMAGE,
         server_image.GIVE_UP_CAPTURE,
+        Step("rotate", rotate),
+        Step("leave_server", create_image.end_image),
     ),
+    owes=(server_image.GIVE_UP_IMAGE, server_image.GIVE_UP_CAPTURE),
     residue=("faults", "instance_actions", "former_images"),
     story=tell(partial(create_image.describe, event="compute_backup_instance")),
 )

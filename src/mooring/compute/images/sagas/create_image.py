@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
 
-_CREATE = "create_record"
-
 
 class CreateImage(Struct, frozen=True, kw_only=True):
     """The notes. `properties` are the image's own keys; sizes as `NewImage` has them."""
@@ -64,11 +62,6 @@ def begin_upload(tx: Session, notes: CreateImage, run: Run[Compute]) -> None:
     states.move(tx, notes.server_id, "image_uploading", run.now())
 
 
-async def give_up_image(notes: CreateImage, run: Run[Compute]) -> None:
-    """Remove an image that never got its data, of a server that others took over."""
-    await server_image.delete_unfinished(notes, run, _CREATE)
-
-
 def _locks(notes: CreateImage) -> list[Lock]:
     return [exclusive(f"server:{notes.server_id}")]
 
@@ -80,6 +73,7 @@ def describe(notes: CreateImage, event: str = "compute_snapshot_instance") -> To
         host=notes.host,
         notice="snapshot",
         says_errors=False,
+        stuck="{why}",
         members={"snapshot_image_id": notes.image_id},
     )
 
@@ -88,7 +82,7 @@ CREATE_IMAGE = Saga(
     "compute.create_image",
     CreateImage,
     Step("begin_image", begin_image, undo=end_image),
-    Step(_CREATE, create_record, undo=server_image.delete_record),
+    Step(server_image.MADE_IN, create_record, undo=server_image.take_back_record),
     Step("begin_capture", begin_capture),
     Step("capture_disk", server_image.capture, undo=server_image.remove_capture, deadline_s=7500.0),
     Step("begin_upload", begin_upload),
@@ -96,12 +90,16 @@ CREATE_IMAGE = Saga(
     Step("remove_capture", server_image.remove_capture),
     Step("end_image", end_image),
     locks=_locks,
-    answered_after=_CREATE,
+    answered_after=server_image.MADE_IN,
+    kept_after="upload_image",
     pivot="remove_capture",
-    owes=(
-        Step("give_up_image", give_up_image, may_be_forgone=True),
+    # Where the image has its data already, it is what was asked for, and stays.
+    undo_ends=(
+        server_image.GIVE_UP_IMAGE,
         server_image.GIVE_UP_CAPTURE,
+        Step("leave_server", end_image),
     ),
+    owes=(server_image.GIVE_UP_IMAGE, server_image.GIVE_UP_CAPTURE),
     residue=("faults", "instance_actions", "former_images"),
     story=tell(describe),
 )

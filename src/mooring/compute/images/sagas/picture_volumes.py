@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
+_CREATE = "create_record"
 _THERE = ("available", "backing-up")
 """Statuses of a snapshot that is taken; whoever backs it up leaves it as it is."""
 
@@ -65,6 +66,15 @@ async def create_record(notes: PictureVolumes, run: Run[Compute]) -> None:
 async def delete_record(notes: PictureVolumes, run: Run[Compute]) -> None:
     """See that there is no image, and that none comes late."""
     await captured_images.delete_record(run.service.images, notes.image_id, run)
+
+
+async def keep_whole(notes: PictureVolumes, run: Run[Compute]) -> None:
+    """Leave an image that servers can be made of, and its snapshots; else remove all of it."""
+    images = run.service.images
+    if await captured_images.delete_unfinished(images, notes.image_id, run, _CREATE):
+        return
+    for volume_id in every(notes):
+        await delete_snapshot(notes, volume_id, run)
 
 
 async def await_snapshot(notes: PictureVolumes, volume_id: str, run: Run[Compute]) -> None:
@@ -115,11 +125,13 @@ PICTURE_VOLUMES = Saga(
     "compute.picture_volumes",
     PictureVolumes,
     Each("taken", every, Step("take_snapshot", take_snapshot, undo=delete_snapshot)),
-    Step("create_record", create_record, undo=delete_record),
+    Step(_CREATE, create_record, undo=delete_record),
     Each("awaited", every, Step("await_snapshot", await_snapshot)),
     Step("activate_image", activate_image),
     locks=lambda notes: [exclusive(f"image:{notes.image_id}")],
-    answered_after="create_record",
+    answered_after=_CREATE,
+    pivot="activate_image",
+    failed_end=(Step("keep_whole", keep_whole),),
     # A guest whose disk had a snapshot for a while writes to a file of another name since; a
     # snapshot that failed has its message for the user.
     residue=("faults", "instance_actions", "former_images", "connections", "guests", "messages"),

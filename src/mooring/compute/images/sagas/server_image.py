@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from mooring.saga.define import Run
 
 
+MADE_IN = "create_record"
+"""What the step that makes the record is called in every saga that has one."""
+
+
 class Pictured(Protocol):
     """What the notes of such a saga have."""
 
@@ -54,9 +58,15 @@ async def delete_record(notes: Pictured, run: Run[Compute]) -> None:
     await captured_images.delete_record(run.service.images, notes.image_id, run)
 
 
-async def delete_unfinished(notes: Pictured, run: Run[Compute], made_in: str) -> None:
-    """Do the same, but leave an image that has its data: that was asked for, and is whole."""
-    await captured_images.delete_unfinished(run.service.images, notes.image_id, run, made_in)
+async def take_back_record(notes: Pictured, run: Run[Compute]) -> None:
+    """See that there is no image, and that none comes late. Raises Conflict for a whole one."""
+    await captured_images.take_back(run.service.images, notes.image_id, run)
+
+
+async def give_up_record(notes: Pictured, run: Run[Compute]) -> None:
+    """Remove an image that never got its data."""
+    images = run.service.images
+    await captured_images.delete_unfinished(images, notes.image_id, run, MADE_IN)
 
 
 async def capture(notes: Pictured, run: Run[Compute]) -> None:
@@ -83,8 +93,9 @@ async def remove_capture(notes: Pictured, run: Run[Compute]) -> None:
     await guests.take_back(run, notes.host, path, verb)
 
 
+GIVE_UP_IMAGE = Step("give_up_image", give_up_record, may_be_forgone=True)
 GIVE_UP_CAPTURE = Step("give_up_capture", remove_capture, may_be_forgone=True, until_taken=True)
-"""What a saga owes to the host when another one takes its server."""
+"""What a saga owes when another one takes its server, and does itself where its image stays."""
 
 
 async def upload(notes: Pictured, run: Run[Compute]) -> None:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from mooring import captured_images
 from mooring.agent_api.captures import DiskFormat
+from mooring.captured_images import IMAGE_STAYS
 from mooring.clients.image import NewImage
 from mooring.errors import Conflict
 from mooring.saga.define import Run, Saga, Step, exclusive
@@ -73,9 +74,9 @@ async def create_record(notes: UploadVolume, run: Run[Volume]) -> None:
     await captured_images.create_record(run.service.images, new, run)
 
 
-async def delete_record(notes: UploadVolume, run: Run[Volume]) -> None:
-    """See that there is no image."""
-    await captured_images.delete_record(run.service.images, notes.image_id, run)
+async def take_back_record(notes: UploadVolume, run: Run[Volume]) -> None:
+    """See that there is no image, and that none comes late. Raises Conflict for a whole one."""
+    await captured_images.take_back(run.service.images, notes.image_id, run)
 
 
 async def capture_volume(notes: UploadVolume, run: Run[Volume]) -> None:
@@ -117,9 +118,10 @@ async def protect_image(notes: UploadVolume, run: Run[Volume]) -> None:
 
 
 async def give_up_image(notes: UploadVolume, run: Run[Volume]) -> None:
-    """Remove an image that never got its data, once another operation has the volume."""
+    """Remove an image that never got its data; one that has them becomes what was asked for."""
     images = run.service.images
-    await captured_images.delete_unfinished(images, notes.image_id, run, _CREATE)
+    if await captured_images.delete_unfinished(images, notes.image_id, run, _CREATE):
+        await protect_image(notes, run)
 
 
 async def give_up_capture(notes: UploadVolume, run: Run[Volume]) -> None:
@@ -135,17 +137,22 @@ async def _agent(notes: UploadVolume, run: Run[Volume]) -> AgentClient:
 
 def _explain(row: VolumeRow, notes: UploadVolume, run: Run[Volume]) -> Failure | None:
     del row, notes
-    if not run.answered:
+    stays = run.undo_error is not None and run.undo_error.detail.keys() >= IMAGE_STAYS.keys()
+    if stays or not run.answered:
         return None
     is_quota = run.error is not None and run.error.kind == "over_quota"
     return Failure("upload", "quota" if is_quota else "upload")
 
 
+_GIVE_UP = (
+    Step("give_up_image", give_up_image, may_be_forgone=True),
+    Step("give_up_capture", give_up_capture, may_be_forgone=True, until_taken=True),
+)
 UPLOAD_VOLUME = Saga(
     "volume.upload_volume",
     UploadVolume,
     Step("begin_upload", begin_upload, undo=show_available),
-    Step(_CREATE, create_record, undo=delete_record),
+    Step(_CREATE, create_record, undo=take_back_record),
     Step(_CAPTURE, capture_volume, undo=remove_capture, deadline_s=7500.0),
     Step("upload_image", upload_image, deadline_s=7500.0),
     Step("protect_image", protect_image),
@@ -154,11 +161,10 @@ UPLOAD_VOLUME = Saga(
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     answered_after=_CREATE,
     visible_after="show_available",
+    kept_after="upload_image",
     pivot="show_available",
-    owes=(
-        Step("give_up_image", give_up_image, may_be_forgone=True),
-        Step("give_up_capture", give_up_capture, may_be_forgone=True, until_taken=True),
-    ),
+    undo_ends=(*_GIVE_UP, Step("leave_volume", show_available)),
+    owes=_GIVE_UP,
     residue=("messages", "former_images"),
     story=tell(explain=_explain),
 )
