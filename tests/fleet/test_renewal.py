@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 
 from mooring import certificates
 from mooring.agent import membership
@@ -118,6 +119,26 @@ async def test_a_host_that_is_silent_keeps_no_other_waiting(
     await renewal.renew_due(fleet)
     assert credentials.member != first
     assert (await fleet.certified_s())["h1"] < 120
+
+
+async def test_a_mistake_with_one_host_keeps_no_other_waiting(
+    fleet: Fleet, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = credentials.member
+    token, _ = await fleet.invite("h1", ["compute"], "10.0.0.1:8472")
+    wish = certificates.make_request(certificates.new_key(), "h1").decode()
+    await fleet.join(JoinRequest(read_token(token).secret, wish, "127.0.0.1:1"))
+
+    async def mistaken() -> None:
+        raise ZeroDivisionError
+
+    turn(fleet, CERTIFICATE_LIFETIME_S - 60)
+    with structlog.testing.capture_logs() as said:
+        monkeypatch.setattr(fleet.agents["h1"], "certificate", mistaken)
+        await renewal.renew_due(fleet)
+    assert credentials.member != first
+    [told] = [line for line in said if "exc_info" in line]
+    assert (told["host"], told["exc_info"]) == ("h1", True)
 
 
 async def test_only_a_host_that_joined_is_renewed(fleet: Fleet, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy.orm import Session
 
+from mooring import access, admin_command
 from mooring.identity import grants, unified_limits
 from mooring.identity.grants import USER, Grant, Holder
 from mooring.identity.unified_limits import NewLimit
+from mooring.limits import IDENTITY_CACHE_S
 from tests.identity.cloud import IdentityCloud
 from tests.identity.limiting import ids, image_service, register
 
@@ -40,6 +43,21 @@ async def test_of_two_who_want_one_name_one_gets_it(cloud: IdentityCloud) -> Non
         *(cloud.ask("POST", "/roles", body, user="admin") for _ in range(4))
     )
     assert sorted(answer.status for answer in answers) == [201, 409, 409, 409]
+
+
+async def test_an_administrator_is_made_anew_beside_a_cloud_that_runs(cloud: IdentityCloud) -> None:
+    former, user_id = cloud.passwords["admin"], await cloud.id_of("users", "admin")
+    held = await cloud.token("admin")
+    await admin_command.restore_admin(cloud.settings, print)
+    text = (cloud.settings.state_path / access.PASSWORDS).read_text()
+    made = json.loads(text)["admin"]
+    assert (await cloud.log_in("admin", made)).status == 201
+    assert (await cloud.log_in("admin", former)).status == 401
+    # What a token is worth a process remembers for a few seconds.
+    cloud.clock.advance(IDENTITY_CACHE_S + 1)
+    assert (await cloud.ask("GET", f"/users/{user_id}", user=held)).status == 401
+    await cloud.restart()
+    assert (await cloud.log_in("admin", made)).status == 201
 
 
 async def test_a_grant_given_twice_at_once_is_given(cloud: IdentityCloud) -> None:

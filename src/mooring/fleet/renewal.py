@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from mooring import certificates
-from mooring.errors import Conflict
+from mooring.errors import Conflict, MooringError
 from mooring.fleet import joining
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ async def renew_all_moves(fleet: Fleet) -> None:
 
 
 async def _try(name: str, renewing: Awaitable[None]) -> None:
+    """Renew, and say what went wrong: whatever becomes of one host, the others have their turn."""
     try:
         await renewing
-    except Exception as error:  # noqa: BLE001  (whatever one host says, the others have their turn)
+    except MooringError as error:
         log.warning("a certificate could not be renewed", host=name, error=str(error))
+    except Exception:
+        log.exception("a certificate could not be renewed, by a mistake of ours", host=name)

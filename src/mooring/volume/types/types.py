@@ -6,7 +6,7 @@ import uuid
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, Select, String, bindparam, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, String, bindparam, exists, or_, select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Invalid, NotFound
@@ -104,16 +104,12 @@ def rename(tx: Session, row: TypeRow, name: str) -> None:
 
 
 def delete(tx: Session, row: TypeRow) -> None:
-    """Delete a type and its quotas. Raises Invalid while volumes are of it, or it is the last."""
+    """Delete a type and its quotas. Raises Invalid while volumes are of it."""
     if tx.execute(select(VolumeRow.id).where(VolumeRow.volume_type_id == row.id).limit(1)).first():
         raise Invalid(
             f"Volume type {row.id} is in use by volumes and cannot be deleted. Delete them first.",
         )
-    # Two that are deleted at once would each count the other one.
-    name = _hold(tx, row)
-    if tx.execute(select(func.count()).select_from(TypeRow)).scalar_one() == 1:
-        raise Invalid(f"Volume type {row.id} is the last one and cannot be deleted.")
-    quota.forget_type(tx, name)
+    quota.forget_type(tx, _hold(tx, row))
     tx.delete(row)
 
 

@@ -126,9 +126,14 @@ def _rename(tx: Session, call: Call[Volume], row: TypeRow, name: str) -> None:
 @api.delete("/types/{type_id}", policy="volume_extension:type_delete")
 async def delete_type(call: Call[Volume]) -> Reply:
     """Delete one that no volume has."""
-    if call.service.settings.default_type == (await _read(call, lambda tx: _type(tx, call))).name:
-        raise Invalid("Invalid volume type: The default type cannot be deleted.")
-    await call.service.store.write(lambda tx: types.delete(tx, _type(tx, call)))
+
+    def remove(tx: Session) -> None:
+        row = _type(tx, call)
+        if row.name == call.service.settings.default_type:
+            raise Invalid("Invalid volume type: The default type cannot be deleted.")
+        types.delete(tx, row)
+
+    await call.service.store.write(remove)
     return Reply(202)
 
 
