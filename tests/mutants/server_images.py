@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+_STAY = "tests/test_whole_images_stay.py"
 _PICTURES, _BACKUPS = "tests/compute/test_volume_pictures.py", "tests/compute/test_backups.py"
 _VOLUMES = "compute/images/sagas/picture_volumes.py"
 _BACKUP = "compute/images/sagas/create_backup.py"
@@ -51,8 +52,8 @@ MUTANTS = [
     Mutant(
         "a new backup goes in the place of the oldest",
         _BACKUP,
-        "[notes.image_id, *others]",
-        "[*others, notes.image_id]",
+        "[notes.image_id, *ids]",
+        "[*ids, notes.image_id]",
         _BACKUPS,
         "oldest_of_its_type",
     ),
@@ -71,5 +72,37 @@ MUTANTS = [
         "may_be_forgone=True)",
         "tests/compute/test_owed_captures.py",
         "sqlite and createImage",
+    ),
+    Mutant(
+        "an image that has its data goes when what made it is turned back",
+        "captured_images.py",
+        "    if found is not None and found.is_whole:\n",
+        "    if found is None:\n",
+        _STAY,
+        "of_a_server and failure and sqlite",
+    ),
+    Mutant(
+        "a backup that stays costs the project one image more",
+        "compute/images/sagas/create_backup.py",
+        "    ids.remove(notes.image_id)\n    return replace(notes, old=[notes.image_id, *ids]",
+        "    return replace(notes, old=[notes.image_id, *ids, *ids]",
+        _STAY,
+        "takes_the_place and sqlite",
+    ),
+    Mutant(
+        "a backup whose image is deleted on its way costs an older one",
+        "compute/images/sagas/create_backup.py",
+        "    if notes.image_id not in ids:\n        return replace(notes, old=[])\n",
+        "    if notes.image_id not in ids:\n        return replace(notes, old=ids)\n",
+        _STAY,
+        "costs_no_older_one and sqlite",
+    ),
+    Mutant(
+        "a volume's image that stays is not protected as it was to be",
+        "volume/upload/sagas/upload_volume.py",
+        "run, _CREATE):\n        await protect_image(notes, run)",
+        "run, _CREATE):\n        return",
+        _STAY,
+        "of_a_volume and True and failure and sqlite",
     ),
 ]

@@ -154,8 +154,8 @@ MUTANTS = [
     Mutant(
         "an image that never gets its data stays when its volume is reset",
         UPLOADS,
-        '        Step("give_up_image", give_up_image, may_be_forgone=True),\n',
-        "",
+        "    owes=_GIVE_UP,\n",
+        "    owes=_GIVE_UP[1:],\n",
         UPLOADED,
         "reset_in_the_middle",
     ),
