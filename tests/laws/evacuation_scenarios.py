@@ -9,6 +9,7 @@ from mooring.compute.moves.sagas.evacuate import EVACUATE
 from tests.crowd import on_servers
 from tests.crowd.case import Case
 from tests.laws.move_scenarios import a_server_that_moves, a_server_with_a_local_disk
+from tests.laws.shelve_scenarios import one_that_is_half_away
 from tests.laws.sites import COMPUTE, FOURTH, THIRD, Do, Scenario, Site, Wants
 from tests.laws.told import Event
 
@@ -28,13 +29,29 @@ async def a_local_server_of_a_dead_host(site: Site) -> None:
     await cut_power(site, a_server_with_a_local_disk)
 
 
+async def a_half_away_server_of_a_dead_host(site: Site) -> None:
+    """One that was put away by half: it has no guest, and one of its volumes waits at no host."""
+    await one_that_is_half_away(site)
+    await say_dead(site, await host_of(site))
+
+
 async def cut_power(site: Site, arrange: Do) -> None:
     """Arrange a server, and let its host lose its power."""
     await arrange(site)
-    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
-    host = shown["server"]["OS-EXT-SRV-ATTR:host"]
+    host = await host_of(site)
     hypervisor = site.cloud.agents[host].agent.hypervisor
     cast("SimulatedHypervisor", hypervisor).crash(site.names["server"])
+    await say_dead(site, host)
+
+
+async def host_of(site: Site) -> str:
+    """Return the host of the server."""
+    shown = await site.get("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    return str(shown["server"]["OS-EXT-SRV-ATTR:host"])
+
+
+async def say_dead(site: Site, host: str) -> None:
+    """Say of a host that it is forced down."""
     listed = await site.get("GET", _SERVICES, user="admin", version=_VERSION)
     (service,) = [one["id"] for one in listed["services"] if one["host"] == host]
     body = {"forced_down": True}
@@ -56,6 +73,12 @@ EVACUATIONS = [
     _of(
         "evacuation",
         a_server_of_a_dead_host,
+        evacuate,
+        wants=Wants("server volume data", "server volume data"),
+    ),
+    _of(
+        "evacuation of one that is half away",
+        a_half_away_server_of_a_dead_host,
         evacuate,
         wants=Wants("server volume data", "server volume data"),
     ),

@@ -10,6 +10,7 @@ from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
 from tests.crowd import on_servers
 from tests.laws import basics
+from tests.laws.shelve_scenarios import one_that_is_half_away
 from tests.laws.sites import COMPUTE, IMAGE, Scenario, Site, Wants
 from tests.laws.told import WITH_ERROR, Story
 
@@ -75,6 +76,13 @@ REBUILDS = [
         partial(rebuild, image="new_image", version="2.92"),
         _TOLD,
         wants=Wants("server volume root new_image", "server volume root", "new_image"),
+    ),
+    Scenario(
+        "rebuild one that is half away",
+        REBUILD_SERVER,
+        one_that_is_half_away,
+        rebuild,
+        wants=Wants("server volume data", "server volume data"),
     ),
 ]
 EVENTS = [

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from mooring.compute.app import SERVICE
 from mooring.compute.delete.sagas.delete_server import DELETE_SERVER
+from mooring.compute.power.sagas.power import REBOOT_SERVER
 from mooring.compute.power.sagas.reset_state import RESET_STATE
 from mooring.compute.shelve.sagas.offload_server import OFFLOAD_SERVER
 from mooring.compute.shelve.sagas.shelve_server import SHELVE_SERVER
@@ -28,6 +29,20 @@ _VERSION = "2.90"
 async def a_server_that_is_away(site: Site) -> None:
     """A server that boots from a volume, and has another one, at no host."""
     await a_server_that_moves(site)
+    await site.get("POST", f"{_SERVER}/action", {"shelve": None}, version=_VERSION)
+    await site.cloud.settle()
+
+
+async def one_that_is_half_away(site: Site) -> None:
+    """A server in ERROR at its host: its root volume waits at none, the other one is kept there."""
+    await a_server_that_moves(site)
+    listed = await site.get("GET", _VOLUMES, version="2.89")
+    (kept,) = [
+        one["attachment_id"]
+        for one in listed["volumeAttachments"]
+        if one["volumeId"] == site.names["data"]
+    ]
+    site.refuse_once("DELETE", f"/attachments/{kept}")
     await site.get("POST", f"{_SERVER}/action", {"shelve": None}, version=_VERSION)
     await site.cloud.settle()
 
@@ -125,6 +140,13 @@ SHELVINGS = [
         a_server_that_is_away,
         unshelve,
         wants=Wants("server volume data", "server volume data", waits=True),
+    ),
+    _of(
+        "reboot one that is half away",
+        REBOOT_SERVER,
+        one_that_is_half_away,
+        basics.reboot_hard,
+        wants=Wants("server volume data", "server volume"),
     ),
     _of(
         "attach while away",

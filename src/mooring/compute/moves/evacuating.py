@@ -22,6 +22,7 @@ from mooring.compute.moves.sagas.move_notes import Evacuate
 from mooring.compute.servers import servers, states
 from mooring.compute.shares import blocked
 from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes.disk_places import NOWHERE
 from mooring.compute.volumes.moving_disks import moving
 from mooring.errors import Conflict, Invalid, NotFound
 
@@ -68,6 +69,7 @@ async def evacuate(
         checks.check_volumes(server, rows)
         _require_one_place(tx, source, rows)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
+        disk_places.choose_host(tx, server_id, source.name, now)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         new = New(uuid=str(uuid.uuid4()), saga_id=saga_id, type=migrations.EVACUATION)
         row = migrations.add(tx, server, who, now, new)
@@ -129,10 +131,13 @@ def _require_dead(tx: Session, server: Server) -> Host:
 
 
 def _require_one_place(tx: Session, source: Host, rows: list[BlockDevice]) -> None:
-    """Raise Conflict for a volume that an earlier move left at another host, too."""
+    """Raise Conflict for a volume that an earlier move left at another host, too.
+
+    One that waits at no host counts as one of the dead host, and goes along like the others.
+    """
     for row in rows:
         for place in disk_places.of_device(tx, row.id):
-            if place.host != source.name:
+            if place.host not in {source.name, NOWHERE}:
                 raise Conflict(
                     f"Volume {row.volume_id} of instance {row.server_id} is still attached at host "
                     f"{place.host}, which did not let it go. Nothing was changed; delete that "

@@ -117,11 +117,13 @@ def change(tx: Session, block_device_id: str, host: str, now: datetime, /, **val
     return changed
 
 
-def choose_host(tx: Session, server_id: str, host: str, now: datetime) -> None:
-    """Say which host the volumes of a new server go to."""
+def choose_host(tx: Session, server_id: str, host: str, now: datetime) -> list[str]:
+    """Say which host those volumes of a server go to that are at none; return their devices."""
     tx.flush()
-    for block_device_id in _nowhere.all(tx, of_server=server_id):
+    waiting = list(_nowhere.all(tx, of_server=server_id))
+    for block_device_id in waiting:
         change(tx, block_device_id, NOWHERE, now, host=host)
+    return waiting
 
 
 def remove(tx: Session, block_device_id: str, host: str) -> None:

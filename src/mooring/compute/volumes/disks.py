@@ -334,12 +334,31 @@ async def specify(run: Run[Compute], disk: Disk) -> DiskSpec:
     return describe(disk, shown.connection_info)
 
 
-async def specify_all(run: Run[Compute], host: str, server_id: str) -> list[DiskSpec]:
-    """Return the volumes that a server has at its host, with fresh connection data."""
+async def specify_all(
+    run: Run[Compute], host: str, server_id: str, *, completes: bool = False
+) -> list[DiskSpec]:
+    """Return the volumes that a server has at its host, with fresh connection data.
+
+    One that waits for it by an empty attachment, since it was put away or rebuilt by half, is given
+    to the host. `completes`: what an earlier try gave is said to be in use, too.
+    """
     disks = await run.service.store.read(
         lambda tx: [disk_of(row, host) for row in attached(devices.of_server(tx, server_id))]
     )
-    return [await specify(run, disk) for disk in disks]
+    return [await _specify_given(run, disk, completes=completes) for disk in disks]
+
+
+async def _specify_given(run: Run[Compute], disk: Disk, *, completes: bool) -> DiskSpec:
+    if not disk.attachment_id:
+        return await specify(run, disk)
+    shown = await run.service.volumes.show_attachment(None, disk.attachment_id)
+    connection, is_empty = shown.connection_info, not shown.connection_info
+    if is_empty:
+        connection = await export(run, disk, guests.other(run.operation, f"give.{shown.id}"))
+    if is_empty or (completes and shown.status == "attaching"):
+        operation = guests.other(run.operation, f"complete.{shown.id}")
+        await run.service.volumes.complete_attachment(None, shown.id, operation=operation)
+    return describe(disk, connection)
 
 
 def describe(disk: Disk, connection: Mapping[str, Any]) -> DiskSpec:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import disk_places, old_calls
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Conflict, NotFound, Unavailable
 from mooring.saga.define import may_be_repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from mooring.clients.volume import Attachment
     from mooring.compute.service import Compute
     from mooring.compute.volumes.disks import Disk
     from mooring.fence.operation import Operation
@@ -83,6 +84,16 @@ async def delete(run: Run[Compute], attachment_id: str, of: Operation | None = N
     """Delete an attachment beside what the step, or another operation, asks for; gone is fine."""
     operation = guests.other(of or run.operation, f"delete.{attachment_id}")
     await run.service.volumes.delete_attachment(None, attachment_id, operation=operation)
+
+
+async def find(run: Run[Compute], attachment_id: str | None) -> Attachment | None:
+    """Return an attachment as the volume service has it; None: there is none, or none is named."""
+    if not attachment_id:
+        return None
+    try:
+        return await run.service.volumes.show_attachment(None, attachment_id)
+    except NotFound:
+        return None
 
 
 async def find_own(run: Run[Compute], disk: Disk) -> list[str]:

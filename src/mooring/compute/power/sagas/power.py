@@ -11,12 +11,18 @@ from mooring.compute.actions import actions
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.power.sagas import power_request
-from mooring.compute.power.sagas.power_notes import GIVES, TAKES, ChangePower, takes_disks
+from mooring.compute.power.sagas.power_notes import (
+    GIVES,
+    TAKES,
+    ChangePower,
+    starts_anew,
+    takes_disks,
+)
 from mooring.compute.power.sagas.power_outcome import OFF, STATES, WITH_SHARES, guest_after, seen
 from mooring.compute.servers import states
 from mooring.compute.shares import power
 from mooring.compute.tables import BlockDevice
-from mooring.compute.volumes import devices, disks
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.sagas.release_device import hurry
 from mooring.errors import Conflict, NotFound
 from mooring.saga.define import Each, Lock, Mode, Run, Saga, Step, Together, exclusive
@@ -103,11 +109,24 @@ def _needs(notes: ChangePower, row: BlockDevice) -> Conflict:
     )
 
 
-def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
-    """Forget the block devices of volumes that the server has lost."""
-    del run
+def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> ChangePower | None:
+    """Forget the block devices of volumes that the server has lost.
+
+    Those that wait at no host, as putting it away or bringing it back half failed, a guest that
+    starts is to have: they go to its host, which gives them to it (`disks.specify_all`).
+    """
     for block_device_id in notes.lost:
         devices.remove(tx, block_device_id)
+    if not starts_anew(notes):
+        return None
+    waiting = disk_places.choose_host(tx, notes.server_id, notes.host, run.now())
+    return replace(notes, waiting=waiting)
+
+
+def leave_waiting(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
+    """Say that what waited at no host does so: no host was asked to have it."""
+    for block_device_id in notes.waiting:
+        disk_places.change(tx, block_device_id, notes.host, run.now(), host=disk_places.NOWHERE)
 
 
 async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
@@ -124,6 +143,8 @@ async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
 def record_power(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Say what became of it. A soft reboot changes no vm_state."""
     now, guest = run.now(), guest_after(notes)
+    for block_device_id in notes.waiting:
+        disk_places.change(tx, block_device_id, notes.host, now, state="attached")
     power.show(tx, notes.server_id, now, runs=guest in WITH_SHARES)
     if notes.state == "reboot" and notes.mode == "soft":
         states.change(tx, notes.server_id, now, task_state=None, power_state=states.RUNNING)
@@ -153,7 +174,7 @@ def _make(
         ChangePower,
         Step("begin_change", begin_change, undo=give_up),
         Step("find_lost_volumes", find_lost_volumes),
-        Step("forget_lost_volumes", forget_lost_volumes),
+        Step("forget_lost_volumes", forget_lost_volumes, undo=leave_waiting),
         *before,
         Step("set_power", set_power, deadline_s=700.0),
         *behind,

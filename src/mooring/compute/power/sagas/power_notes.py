@@ -18,6 +18,7 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     """The notes.
 
     lost   block devices whose attachment somebody deleted
+    waiting  those of volumes that waited at no host, which the guest that starts is to have
     found  the state in which the guest was found after a failure; empty when nobody looked
     shares   those of the server, at its host
     mounted  the mappings of those that the host had mounted before
@@ -30,6 +31,7 @@ class ChangePower(Struct, frozen=True, kw_only=True):
     mode: Mode
     task_state: str
     lost: list[str] = []
+    waiting: list[str] = []
     found: str = ""
     shares: list[Folder] = []
     mounted: list[str] = []

@@ -83,7 +83,7 @@ async def build(notes: ChangePower, run: Run[Compute]) -> PowerRequest:
     """Return the request, with what a guest that starts has and is told now."""
     volumes, shares, drive = None, None, None
     if takes_disks(notes):
-        volumes = await disks.specify_all(run, notes.host, notes.server_id)
+        volumes = await disks.specify_all(run, notes.host, notes.server_id, completes=True)
     if starts_anew(notes):
         drive = await config_drives.read(run, notes.server_id, notes.host)
         shares = await folders.specify_all(run, notes.host, notes.server_id)

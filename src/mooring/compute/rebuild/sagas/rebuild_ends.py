@@ -12,9 +12,9 @@ from mooring.agent_api.servers import PowerRequest
 from mooring.compute.hosts import guests
 from mooring.compute.rebuild.sagas import rebuild_steps as steps
 from mooring.compute.servers import states
-from mooring.compute.volumes import disks
+from mooring.compute.volumes import disk_places, disks, reservations
 from mooring.errors import Conflict
-from mooring.saga.define import Former, Run, Step
+from mooring.saga.define import Former, Run, Step, Together
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -23,11 +23,17 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
-async def connect_again(notes: RebuildServer, run: Run[Compute]) -> None:
+async def connect_again(notes: RebuildServer, run: Run[Compute]) -> Together | None:
     """Let the guest that is to come back have its volumes."""
-    if _comes_back(notes):
-        for row in await run.service.store.read(lambda tx: steps.rows_of(tx, notes)):
-            await guests.insist(run, steps.connect_reserved(notes, row, run))
+    if not _comes_back(notes):
+        return None
+    for row in await run.service.store.read(lambda tx: steps.rows_of(tx, notes)):
+        await guests.insist(run, steps.connect_reserved(notes, row, run))
+
+    def place(tx: Session) -> None:
+        disk_places.choose_host(tx, notes.server_id, notes.host, run.now())
+
+    return Together(place)
 
 
 async def return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
@@ -39,7 +45,7 @@ async def return_guest(notes: RebuildServer, run: Run[Compute]) -> None:
 async def complete_again(notes: RebuildServer, run: Run[Compute]) -> None:
     """Leave no volume between reserved and in-use."""
     for row in await run.service.store.read(lambda tx: steps.rows_of(tx, notes)):
-        attachment = await steps.find_attachment(run, row.attachment_id)
+        attachment = await reservations.find(run, row.attachment_id)
         if attachment is not None and attachment.status == "attaching":
             await disks.hold(run, disks.disk_of(row, notes.host))
 

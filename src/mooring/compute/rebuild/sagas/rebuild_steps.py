@@ -18,7 +18,7 @@ from mooring.compute.hosts import guests
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer, say_how, to_connect
 from mooring.compute.servers import metadata, states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks
+from mooring.compute.volumes import devices, disk_places, disks, reservations
 from mooring.errors import Conflict, NotFound
 from mooring.saga.define import Each, Lock, Run, Step, exclusive
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.servers import ServerSpec
-    from mooring.clients.volume import Attachment
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice
 
@@ -73,8 +72,9 @@ async def destroy_guest(notes: RebuildServer, run: Run[Compute]) -> RebuildServe
 
 
 def begin_mapping(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
-    """Say that the volumes are being connected."""
+    """Say that the volumes are being connected, also those that wait at no host."""
     states.move(tx, notes.server_id, "rebuild_block_device_mapping", run.now())
+    disk_places.choose_host(tx, notes.server_id, notes.host, run.now())
 
 
 async def connect_volume(notes: RebuildServer, item: str, run: Run[Compute]) -> None:
@@ -130,22 +130,12 @@ async def require_host(notes: RebuildServer, run: Run[Compute]) -> None:
 
 async def connect_reserved(notes: RebuildServer, row: BlockDevice, run: Run[Compute]) -> None:
     """Give an empty attachment the host's connector; one that is connected is left alone."""
-    attachment = await find_attachment(run, row.attachment_id)
+    attachment = await reservations.find(run, row.attachment_id)
     if attachment is None or attachment.status not in {"reserved", "attaching"}:
         return
     # Whatever was reimaged was waited for; what merely was kept has its data.
     disk = replace(disks.disk_of(row, notes.host), has_data=True)
     await disks.export(run, disk, guests.other(run.operation, row.id))
-
-
-async def find_attachment(run: Run[Compute], attachment_id: str | None) -> Attachment | None:
-    """Return an attachment as the volume service has it, or None."""
-    if not attachment_id:
-        return None
-    try:
-        return await run.service.volumes.show_attachment(None, attachment_id)
-    except NotFound:
-        return None
 
 
 def rows_of(tx: Session, notes: RebuildServer) -> list[BlockDevice]:

@@ -40,7 +40,7 @@ UNSHELVE_HERE = Saga(
     UnshelveHere,
     Step("begin_change", power.begin_change, undo=power.give_up),
     Step("find_lost_volumes", power.find_lost_volumes),
-    Step("forget_lost_volumes", power.forget_lost_volumes),
+    Step("forget_lost_volumes", power.forget_lost_volumes, undo=power.leave_waiting),
     Step("set_power", power.set_power, deadline_s=700.0),
     Step("record_power", power.record_power),
     Step("delete_image", delete_image, may_be_forgone=True),

@@ -26,12 +26,10 @@ from mooring.compute.shelve.sagas.shelve_notes import (
     at_host,
     find,
     items,
-    nowhere,
-    with_disk,
 )
-from mooring.compute.shelve.sagas.waiting_volumes import GIVEN
+from mooring.compute.shelve.sagas.waiting_volumes import GIVEN, hold_volumes
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices, disk_places, disks, reservations
+from mooring.compute.volumes import devices, disk_places, disks
 from mooring.compute.volumes.disk_places import NOWHERE
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.define import Again, Lock, Run, Saga, Step, exclusive, shared
@@ -127,22 +125,14 @@ def record_unshelved(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> N
         disk_places.change(tx, item, notes.host, now, state="attached")
 
 
-async def hold_volumes(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
-    """Say that the volumes are in use: the host would not let go of what it has.
-
-    One whose attachment is gone has another one, which keeps it for the server.
-    """
-    for item in items(notes):
-        if not await disks.hold(run, at_host(notes, item)):
-            made = await reservations.find_own(run, nowhere(notes, item))
-            notes = with_disk(notes, item, made=made[0] if made else "")
-    return notes
-
-
 def keep_server(tx: Session, notes: UnshelveServer, run: Run[Compute]) -> None:
-    """Leave the server in ERROR at the host, with what that has."""
+    """Leave the server in ERROR at the host, with what that has.
+
+    What waits is given to its guest by whatever starts that, under the name that it was to have.
+    """
     now = run.now()
     for disk in notes.disks:
+        devices.change(tx, disk.block_device_id, now, device_name=disk.device_name)
         if disk.made:
             values = {"host": NOWHERE, "attachment_id": disk.made}
             disk_places.change(tx, disk.block_device_id, notes.host, now, **values)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from mooring.compute.service import Compute
 
+_EXPORT = "export_volume"
+
 
 async def export(notes: UnshelveServer, item: str, run: Run[Compute]) -> None:
     """Have the volume exported to the host, by the attachment that kept it for the server."""
@@ -61,10 +63,31 @@ async def _reserve(notes: UnshelveServer, item: str, run: Run[Compute]) -> str:
         return await reservations.reserve(run, nowhere(notes, item), as_user=False)
 
 
+async def hold_volumes(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
+    """Say that the volumes are in use which the host has, as it would not let go of them.
+
+    The empty attachment that was to keep such a one goes. By its own one waits that was never given
+    to the host, or is kept again, and by the empty one that whose attachment is gone.
+    """
+    for item in items(notes):
+        disk, spare = at_host(notes, item), nowhere(notes, item)
+        found = await reservations.find(run, disk.attachment_id)
+        if found is not None and not found.connection_info:
+            made = found.id
+        elif await disks.hold(run, disk):
+            undoing = run.operation.of_step(f"{_EXPORT}:{item}")
+            await reservations.free_unnoted(run, spare, undoing)
+            continue
+        else:
+            made = next(iter(await reservations.find_own(run, spare)), "")
+        notes = with_disk(notes, item, made=made)
+    return notes
+
+
 GIVEN = Each(
     "volumes",
     items,
-    Step("export_volume", export, undo=put_away, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
+    Step(_EXPORT, export, undo=put_away, undo_attempts=COMPUTE_UNDO_ATTEMPTS),
     Step("complete_volume", disks.Steps(at_host).complete),
 )
 """Exported one after the other, and said to be in use before the guest starts."""
