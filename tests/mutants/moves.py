@@ -236,10 +236,26 @@ MUTANTS = [
     Mutant(
         "an operator lets go of a reset in the middle of a move",
         "compute/power/sagas/reset_state.py",
-        'Step("adopt_guest", adopt_guest)',
-        'Step("adopt_guest", adopt_guest, may_be_forgone=True)',
+        'Step("place_guest", place_guest)',
+        'Step("place_guest", place_guest, may_be_forgone=True)',
         "tests/compute/test_reset_room.py",
         "no_operator and sqlite",
+    ),
+    Mutant(
+        "a reset ends a guest that had arrived and could not say so",
+        f"{MOVES}/arrived.py",
+        "    if there is None or (",
+        "    if there is not None or (",
+        "tests/compute/test_arrived_unheard.py",
+        "nothing_but_volumes and sqlite",
+    ),
+    Mutant(
+        "a guest that had arrived has the size that it had before",
+        f"{MOVES}/arrived.py",
+        "    values |= {} if size is None else size.columns()\n",
+        "",
+        "tests/compute/test_arrived_unheard.py",
+        "given_there and sqlite",
     ),
     Mutant(
         "a server in error does not say which host keeps its volumes",

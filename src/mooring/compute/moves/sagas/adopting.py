@@ -133,8 +133,8 @@ async def _find_live(run: Run[Compute], server_id: str, left: _Left) -> str:
 async def _keep(run: Run[Compute], server_id: str, left: _Left) -> str:
     """Return the host of a server that was off while it moved, and see that no other one has it.
 
-    Its row tells: it says that the server is elsewhere once the guest has started there. What the
-    move still asks of the host comes too late from now on.
+    Its row tells: it says that the server is elsewhere once the guest has come there (`arrived`).
+    What the move still asks of the host comes too late from now on.
     """
     for host in sorted({left.source, left.destination} - {left.host, ""}):
         await guest_disks.remove_all(run, host, server_id, is_local=left.is_local)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from mooring.compute.actions import actions, faults
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
-from mooring.compute.moves.sagas import adopting
+from mooring.compute.moves.sagas import adopting, arrived
 from mooring.compute.servers import states
 from mooring.compute.shares import folders
 from mooring.compute.shares.folders import Folder
@@ -106,6 +106,14 @@ def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
         faults.record(tx, notes.server_id, Conflict(why), run.now())
 
 
+async def place_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Say that the server is at the host to which a cold move has brought its guest, if it has.
+
+    Nobody else would say so, and its data there would go with the guest: no operator lets go of it.
+    """
+    return await arrived.place(run, notes.server_id)
+
+
 async def adopt_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
     """Say where the guest is, which may have been under way from one host to another.
 
@@ -140,6 +148,7 @@ RESET_STATE = Saga(
     ResetState,
     Step("set_state", set_state),
     Step("claim_guest", claim_guest, may_be_forgone=True),
+    Step("place_guest", place_guest),
     Step("adopt_guest", adopt_guest),
     Step("settle_image", settle_image, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
