@@ -2,7 +2,7 @@
 
 The files are changed here while nobody has the volume, and by its hypervisor while a guest does;
 then this only prepares, and records what is done. Every step may be repeated after a crash: a file
-is removed when the record no longer names it. Source: facts/block_storage.md 11.4.
+is removed when the record no longer has it in the chain. Source: facts/block_storage.md 11.4.
 """
 
 from __future__ import annotations
@@ -90,6 +90,8 @@ class FileSnapshots(FileVolumes):
         def record() -> None:
             chain = self.chain_of(volume_id)
             if chain is None or chain.find(snapshot_id) is None:
+                # It may have been recorded by a call that came no further.
+                self.remove_spares(volume_id)
                 return
             if not self._is_merged(chain, snapshot_id):
                 raise Conflict(
@@ -97,8 +99,8 @@ class FileSnapshots(FileVolumes):
                     f"{volume_id} still reads them all. Nothing was changed.",
                 )
             merged, spare = chain.merge(snapshot_id)
-            self.keep_chain(volume_id, merged)
-            (self.directory / spare.file).unlink(missing_ok=True)
+            self.keep_chain(volume_id, merged, spare=spare.file)
+            self.remove_spares(volume_id)
 
         await self._run(record)
 
@@ -219,9 +221,10 @@ class FileSnapshots(FileVolumes):
                 rename=True,
                 operation_key=operation_key,
             )
-        merged, _ = chain.commit(snapshot_id)
+        merged, spare = chain.commit(snapshot_id)
         await self._run(lambda: files.force(self.directory / below.file))
-        await self._run(lambda: self.keep_chain(volume_id, merged))
+        # After a guest's merge that file has another snapshot's name.
+        await self._run(lambda: self.keep_chain(volume_id, merged, spare=spare.file))
 
     async def _get(self, volume_id: str, snapshot_id: str) -> SnapshotFile:
         found = await self.snapshot(volume_id, snapshot_id)
@@ -308,6 +311,7 @@ class FileSnapshots(FileVolumes):
                 )
 
     def _remove_strays(self, volume_id: str, snapshot_id: str) -> None:
+        self.remove_spares(volume_id)
         chain = self._chain(volume_id)
         path = self.directory / f"{self.path(volume_id).name}.{snapshot_id}"
         for left in files.partials(path, self._host):

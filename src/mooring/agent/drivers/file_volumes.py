@@ -101,9 +101,13 @@ class FileVolumes(WithoutFence, ABC):
         record = files.read_record(self.record_path(volume_id), Record)
         return None if record is None else self._chain_in(volume_id, record)
 
-    def keep_chain(self, volume_id: str, chain: Chain) -> None:
-        """Write down what files a volume consists of."""
-        self._change_record(volume_id, lambda record: replace(record, chain=chain))
+    def keep_chain(self, volume_id: str, chain: Chain, *, spare: str = "") -> None:
+        """Write down what files a volume consists of, and which one it does no more."""
+        self._change_record(volume_id, lambda record: record.standing_on(chain, spare))
+
+    def remove_spares(self, volume_id: str) -> None:
+        """Remove the files that a volume's record calls spare, and none that its chain has."""
+        self._change_record(volume_id, lambda record: self._paths.clear(volume_id, record))
 
     def files_of(self, volume_id: str) -> list[Path]:
         """Return all files that belong to a volume, the one it cannot be without first."""
@@ -144,8 +148,7 @@ class FileVolumes(WithoutFence, ABC):
         pool = await self.stats()
         check_room(pool, self._pool, wanted.size_gib)
         await self._run(lambda: check_content(pool, source))
-        pool_name = self._pool.name
-        record = await self._run(lambda: self._paths.plan(wanted.format, becomes, pool_name))
+        record = await self._run(lambda: self._paths.plan(wanted.format, becomes, pool.name))
         await self._run(lambda: self._remove_partials(wanted.volume_id))
         written = files.partial(self.path(wanted.volume_id), operation_key, self._host)
         path = self.path(becomes or wanted.volume_id)
@@ -162,6 +165,7 @@ class FileVolumes(WithoutFence, ABC):
 
         def remove() -> None:
             self._remove_partials(volume_id)
+            self.remove_spares(volume_id)
             for path in self.files_of(volume_id):
                 path.unlink(missing_ok=True)
 
@@ -205,7 +209,7 @@ class FileVolumes(WithoutFence, ABC):
 
     def _take_name(self, volume_id: str, record: Record, written: Path, path: Path) -> None:
         # Without it nobody could tell what the data are, which a guest may force to disk at once.
-        files.write_record(self.record_path(volume_id), record, forced=True, host=self._host)
+        self._paths.keep(volume_id, record)
         files.finish(written, path)
 
     def _take_place(self, known: VolumeFile, written: Path, path: Path) -> None:
@@ -349,11 +353,10 @@ class FileVolumes(WithoutFence, ABC):
 
     def _change_record(self, volume_id: str, change: Callable[[Record], Record]) -> None:
         """Change a record that is there; two calls about one volume do it one after the other."""
-        path = self.record_path(volume_id)
         with self._records:
-            record = files.read_record(path, Record)
+            record = self._paths.read(volume_id)
             if record is not None and (changed := change(record)) != record:
-                files.write_record(path, changed, forced=True, host=self._host)
+                self._paths.keep(volume_id, changed)
 
     def _volumes(self) -> list[VolumeFile]:
         names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))

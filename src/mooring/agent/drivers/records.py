@@ -20,17 +20,24 @@ class Record(Struct, frozen=True):
 
     `chain` is there from its first snapshot on, and where its file has another name than its own;
     else the volume is one file of `format`. `thin_from` is the byte from which on a thick volume
-    has still to get its space, None for none.
+    has still to get its space, None for none. `spare` are files that no chain has any more and that
+    were still to be removed when this was written.
     """
 
     format: str
     exports: dict[str, str] = {}
     chain: Chain | None = None
     thin_from: int | None = None
+    spare: tuple[str, ...] = ()
 
     def untaken_bytes(self, size_bytes: int) -> int:
         """Return how much space a volume of this size has still to get."""
         return 0 if self.thin_from is None else max(0, size_bytes - self.thin_from)
+
+    def standing_on(self, chain: Chain, spare: str) -> Record:
+        """Return the record with another chain; `spare` is a file that is to go, "" for none."""
+        left = {*self.spare, *([spare] if spare else [])} - set(chain.files)
+        return replace(self, chain=chain, spare=tuple(sorted(left)))
 
 
 class Records:
@@ -50,6 +57,21 @@ class Records:
     def read(self, volume_id: str) -> Record | None:
         """Return what is written down of a volume."""
         return files.read_record(self.path(volume_id), Record)
+
+    def keep(self, volume_id: str, record: Record) -> None:
+        """Write a volume's record to disk, whole or not at all. Raises NoCapacity."""
+        files.write_record(self.path(volume_id), record, forced=True, host=self._host)
+
+    def clear(self, volume_id: str, record: Record) -> Record:
+        """Remove a record's spare files, but for those of its chain; return it without them."""
+        if not record.spare:
+            return record
+        needed = record.chain.files if record.chain else [self.data_path(volume_id).name]
+        for name in set(record.spare) - set(needed):
+            (self.directory / name).unlink(missing_ok=True)
+        # One that came back with the power would be nobody's.
+        files.sync_directory(self.directory)
+        return replace(record, spare=())
 
     def plan(self, disk_format: str, becomes: str, pool: str) -> Record:
         """Return the record of a new volume whose file has the name of what it `becomes`.
@@ -82,13 +104,10 @@ class Records:
         own, new = self.data_path(volume_id), self.data_path(new_id)
         if record.chain is not None and record.chain.files == [new.name]:
             # Its file has the name already, and somebody may have that open.
-            self._write(new_id, replace(record, chain=None))
+            self.keep(new_id, replace(record, chain=None))
         elif own.exists():
             # Its data come last, as when it is made.
-            self._write(new_id, record)
+            self.keep(new_id, record)
             own.replace(new)
             files.sync_directory(self.directory)
         self.path(volume_id).unlink(missing_ok=True)
-
-    def _write(self, volume_id: str, record: Record) -> None:
-        files.write_record(self.path(volume_id), record, forced=True, host=self._host)

@@ -1,0 +1,123 @@
+"""What becomes of the files of snapshots that a guest has merged, on every volume driver."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mooring.agent.drivers.base import VolumeDriver
+from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.errors import Unavailable
+from mooring.fence.journal import Journal
+from tests.contract.test_volume_driver import HERE, make_driver, volume
+from tests.contract.test_volume_snapshots import holds, qemu, reads, write
+
+pytestmark = pytest.mark.anyio
+_REAL = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]
+_BASE = "volume-v1"
+
+
+@pytest.fixture(params=["simulated", *_REAL])
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[VolumeDriver]:
+    journal = Journal(tmp_path / "journal.sqlite")
+    made = make_driver(request.param, tmp_path, journal)
+    await made.setup()
+    await made.create(volume(made), None, "op")
+    yield made
+    await made.close()
+    await journal.close()
+
+
+async def test_a_snapshot_that_has_the_file_of_a_later_one_goes_with_it(
+    driver: VolumeDriver,
+) -> None:
+    await merge_the_newest(driver)
+    if isinstance(driver, DirectoryDriver):
+        assert driver.active_path("v1").name == f"{_BASE}.s2"
+    await driver.unexport("v1", "a1")
+    for _ in range(2):
+        await driver.delete_snapshot("v1", "s1", "op")
+    found = await driver.find("v1")
+    assert found is not None
+    assert found.snapshots == []
+    if isinstance(driver, DirectoryDriver):
+        assert files_in(driver) == [_BASE]
+        for offset, pattern in enumerate((0x10, 0x11, 0x12)):
+            await holds(driver, pattern, f"{offset}M")
+    assert await driver.leftovers() == []
+
+
+async def test_a_file_that_has_another_snapshots_name_stays_while_it_is_needed(
+    driver: VolumeDriver,
+) -> None:
+    await merge_the_newest(driver)
+    await driver.unexport("v1", "a1")
+    for _ in range(2):
+        # Its name is on the file that the other one stands for.
+        await driver.delete_snapshot("v1", "s2", "op")
+        await driver.record_merge("v1", "s2")
+    await driver.take_snapshot("v1", "s3", "op")
+    found = await driver.find("v1")
+    assert found is not None
+    assert found.snapshots == ["s1", "s3"]
+    if isinstance(driver, DirectoryDriver):
+        assert files_in(driver) == [_BASE, f"{_BASE}.s2", f"{_BASE}.s3"]
+        for offset, pattern in enumerate((0x10, 0x11, 0x12)):
+            await holds(driver, pattern, f"{offset}M")
+        path, kind = (await driver.snapshot_source("v1", "s1")).file()
+        await reads(path, kind, 0x10, "1M", "2M")
+    assert await driver.leftovers() == []
+
+
+@pytest.mark.parametrize("verb", ["record_merge", "delete_snapshot", "delete"])
+async def test_a_file_that_a_dead_agent_left_of_a_merge_goes_with_the_next_call(
+    driver: VolumeDriver, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    if not isinstance(driver, DirectoryDriver):
+        return
+
+    unlink = Path.unlink
+
+    def die(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT002
+        if path.name == f"{_BASE}.s1":
+            raise InterruptedError(f"the agent died before it removed {path}")
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", die)
+        with pytest.raises(Unavailable):
+            await merge_the_newest(driver)
+    assert f"{_BASE}.s1" in files_in(driver)
+    await driver.setup()
+    if verb == "record_merge":
+        await driver.record_merge("v1", "s2")
+        assert files_in(driver) == [_BASE, f"{_BASE}.s2"]
+    await driver.unexport("v1", "a1")
+    if verb == "delete_snapshot":
+        await driver.delete_snapshot("v1", "s1", "op")
+        assert files_in(driver) == [_BASE]
+    await driver.delete("v1")
+    assert files_in(driver) == []
+    assert await driver.leftovers() == []
+
+
+async def merge_the_newest(driver: VolumeDriver) -> None:
+    """Take two snapshots, and let a guest merge the newer one into the file that it writes to."""
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0x10, "0", "3M")
+    for number in (1, 2):
+        await driver.take_snapshot("v1", f"s{number}", "op")
+        if isinstance(driver, DirectoryDriver):
+            await write(driver, 0x10 + number, f"{number}M")
+    await driver.export("v1", "a1", HERE)
+    if isinstance(driver, DirectoryDriver):
+        move = ("qemu-img", "rebase", "-q", "-f", "qcow2", "-F", driver.pool.format)
+        await qemu(*move, "-b", _BASE, str(driver.active_path("v1")))
+    await driver.record_merge("v1", "s2")
+
+
+def files_in(driver: DirectoryDriver) -> list[str]:
+    """Return the names of all files of volumes in a pool."""
+    return sorted(path.name for path in driver.directory.glob("volume-*"))
