@@ -80,10 +80,10 @@ async def test_a_file_that_a_dead_agent_left_of_a_merge_goes_with_the_next_call(
 
     unlink = Path.unlink
 
-    def die(path: Path, missing_ok: bool = False) -> None:  # noqa: FBT002
+    def die(path: Path, **how: bool) -> None:
         if path.name == f"{_BASE}.s1":
             raise InterruptedError(f"the agent died before it removed {path}")
-        unlink(path, missing_ok=missing_ok)
+        unlink(path, **how)
 
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", die)
