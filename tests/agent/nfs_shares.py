@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +14,7 @@ from mooring.agent.run import Programs, Runner
 from mooring.agent.settings import SharePoolSettings
 from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.options import NfsShareOptions
+from mooring.agent.waiting import until
 from mooring.fence.journal import Journal
 from tests.agent.nfs_server import ADDRESS, nfs_server
 from tests.agent.share_pools import SharesAtWork
@@ -45,6 +47,9 @@ class NfsAtWork(SharesAtWork):
             return "ro"
         return "rw"
 
+    async def settle(self) -> None:
+        assert await until(lambda: not is_restoring(), 30)
+
     async def write(self, share_id: str, size_bytes: int) -> None:
         """Write beside the server: its tools for clients write a line and no more."""
         path = self.nfs.data(share_id)
@@ -52,6 +57,12 @@ class NfsAtWork(SharesAtWork):
         written = await self.programs.run(["fallocate", length, "--", str(path / "content")])
         assert not written.code, written.err
         await self.programs.run(["sync", "--file-system", "--", str(path)])
+
+
+def is_restoring() -> bool:
+    """Return whether a driver still gives shares away again."""
+    coroutines = (task.get_coro() for task in asyncio.all_tasks())
+    return any("Restoring" in getattr(one, "__qualname__", "") for one in coroutines)
 
 
 @asynccontextmanager

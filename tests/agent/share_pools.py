@@ -53,6 +53,10 @@ class SharesAtWork(ABC):
     async def write(self, share_id: str, size_bytes: int) -> None:
         """Let a client that may write fill a share with so much."""
 
+    async def settle(self) -> None:
+        """Wait until a pool that was set up has done what it does beside all else."""
+        return
+
     async def used(self, share_id: str) -> int:
         """Return how much is in a share."""
         found = await self.driver.find(share_id)

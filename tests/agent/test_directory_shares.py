@@ -70,3 +70,25 @@ async def test_a_directory_that_cannot_be_used_is_told(tmp_path: Path, journal: 
     (tmp_path / "pool").write_text("no directory")
     with pytest.raises(Unavailable, match="cannot use"):
         await open_pool(tmp_path / "pool", journal).setup()
+
+
+@pytest.mark.parametrize("content", [b"", b"{"])
+async def test_a_damaged_record_concerns_its_share_alone(
+    tmp_path: Path, journal: Journal, content: bytes
+) -> None:
+    driver = open_pool(tmp_path / "pool", journal)
+    await driver.setup()
+    for share_id in ("s1", "s2"):
+        await driver.create(share_id, 1, None, "op")
+    record = tmp_path / "pool" / ".mooring" / "share-s1.json"
+    record.write_bytes(content)
+    await driver.setup()
+    problems = {share.share_id: share.problem for share in await driver.shares()}
+    assert f"{record} is damaged" in problems["s1"]
+    assert problems["s2"] == ""
+    assert (await driver.stats()).shares == 2
+    with pytest.raises(Unavailable, match="is damaged"):
+        await driver.find("s1")
+    await driver.delete("s1")
+    assert [share.share_id for share in await driver.shares()] == ["s2"]
+    assert await driver.leftovers() == []

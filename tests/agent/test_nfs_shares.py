@@ -20,6 +20,7 @@ from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.opening import open_share_pools
 from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.share_drivers.records import KeptRule
+from mooring.agent.waiting import until_told
 from mooring.errors import Conflict, Invalid, NoCapacity, Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.hosts import CHECKOUT
@@ -53,6 +54,7 @@ class AtHand:
 
     async def reboot(self) -> None:
         """Leave the machine as it is after a start: nothing is mounted, nothing is given away."""
+        await self.driver.close()
         await self.server.stop()
         await unmount(self.work, self.runner)
 
@@ -219,8 +221,35 @@ class TestReal:
         await at_hand.server.start()
         assert await work.level("s1") == ""
         await driver.setup()
+        await are_restored(driver)
         assert await work.level("s1") == "rw"
         assert (driver.data("s1") / "content").stat().st_size == 1024**2
+
+    async def test_a_share_whose_file_is_damaged_keeps_no_other_and_is_deleted(
+        self, at_hand: AtHand
+    ) -> None:
+        driver, work = at_hand.driver, at_hand.work
+        for share_id in ("s1", "s2"):
+            await driver.create(share_id, 1, None, "op")
+            await driver.grant(share_id, work.grant())
+        await at_hand.reboot()
+        image = driver.data("s1").parents[2] / "images" / "share-s1"
+        with image.open("r+b") as file:
+            # Where btrfs has its heads.
+            for at in (64 * 1024, 64 * 1024**2):
+                file.seek(at)
+                file.write(bytes(4096))
+        await at_hand.server.start()
+        await driver.setup()
+        await are_restored(driver, but="s1")
+        assert await work.level("s2") == "rw"
+        assert await work.level("s1") == ""
+        [damaged] = [one for one in await driver.shares() if one.share_id == "s1"]
+        assert f"repair the file {image}" in damaged.problem
+        assert (await driver.stats()).provisioned_gib == 2
+        await driver.delete("s1")
+        assert not image.exists()
+        assert await driver.leftovers() == []
 
     async def test_what_belongs_to_no_share_is_told(self, at_hand: AtHand) -> None:
         driver = at_hand.driver
@@ -255,6 +284,15 @@ class TestReal:
         points: list[tuple[int, When]] = [(at, when) for at in range(LIFE) for when in whens]
         for at, when in choose(request.config, "killed shares", points, 3):
             await live(at_hand, f"{at}{when}", at, when)
+
+
+async def are_restored(driver: NfsShares, *, but: str = "") -> None:
+    """Wait until all shares are given away again."""
+
+    async def look() -> bool:
+        return {one.share_id for one in await driver.shares() if one.problem} <= {but}
+
+    assert await until_told(look, 30)
 
 
 async def live(at_hand: AtHand, name: str, at: int, when: When) -> None:

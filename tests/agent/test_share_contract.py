@@ -331,5 +331,6 @@ async def test_a_pool_that_is_opened_again_has_its_shares(pool: SharesAtWork) ->
     before = await driver.find("s1")
     await driver.close()
     await driver.setup()
+    await pool.settle()
     assert await driver.find("s1") == before
     assert await pool.level("s1", key=key) == "rw"

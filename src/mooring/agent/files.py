@@ -84,14 +84,14 @@ def write_record(path: Path, record: Struct, *, forced: bool = False, host: str 
             written.replace(path)
 
 
-def read_record(path: Path, kind: type[S]) -> S | None:
+def read_record(path: Path, kind: type[S], *, forced: bool = False) -> S | None:
     """Return the record of a file, None when there is none. Raises Unavailable: it is damaged.
 
-    File systems leave an empty file of one that was not forced to disk before the power went.
+    File systems leave an empty file of one that was not `forced` to disk before the power went.
     """
     try:
         content = path.read_bytes()
-        return typed.decode(content, kind) if content else None
+        return typed.decode(content, kind) if content or forced else None
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:

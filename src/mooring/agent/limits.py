@@ -41,6 +41,9 @@ AGENT_MOUNT_FRESH_S = 5.0
 AGENT_MOUNT_RETRY_S = 30.0
 """How long a share that kept its users waiting in vain is not tried again."""
 
+AGENT_SHARE_RETRY_S = 10.0
+"""How long a share rests that could not be given away again after its host's start."""
+
 AGENT_POOL_ANSWER_S = 5.0
 """How long a host that is asked for its state waits for a pool, which may be behind a network."""
 

@@ -112,6 +112,9 @@ class HostedShare(Struct, frozen=True, kw_only=True):
     """By id. What was granted by others than this host's pool is not among them."""
     snapshots: list[str] = []
     """Ids, sorted."""
+    problem: str = ""
+    """Why clients do not have it now, and what to do; empty when they do. Of one that is damaged,
+    rules and snapshots may be missing here, and the size is that of its file."""
 
 
 class SharePool(Struct, frozen=True, kw_only=True):

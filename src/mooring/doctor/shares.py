@@ -15,6 +15,7 @@ _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth 
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 _RESET = "openstack share set --status takes it back, and goes by what the storage has."
 _DENY = "openstack share access delete takes what is left along; then allow it again."
+_CLIENTS = "Its clients do not have it until then; the host tries again by itself."
 _OF_SNAPSHOTS = ("creating", "deleting")
 
 
@@ -76,6 +77,9 @@ def _share(books: Books, row: dict[str, Any], there: HostedShare | None) -> Iter
         if row["launched_at"] is not None and not row["status"].startswith("err"):
             message = f"host {host} has no storage of it"
             yield Finding(thing, "disagreement", message, "Restore it, or delete the share.")
+        return
+    if there.problem:
+        yield Finding(thing, "disagreement", f"on host {host}: {there.problem}", _CLIENTS)
         return
     if there.size_gb != row["size_gib"]:
         message = f"{row['size_gib']} GiB here and {there.size_gb} GiB on host {host}"

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import structlog
 from msgspec import Struct
 
 from mooring.agent import files, limits
@@ -20,12 +21,16 @@ from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Output, Programs
 from mooring.agent.share_drivers.base import refuse_smaller
-from mooring.errors import NoCapacity, Unavailable
+from mooring.agent.turns import Turns
+from mooring.errors import NoCapacity, NotFound, Unavailable
 
+log = structlog.get_logger()
 _IMAGES, _MOUNTS = "images", "mnt"
 _PREFIX, _STAGING = "share-", "making-"
 _DATA, _SNAPSHOTS = "data", "snapshots"
 _OPTIONS = "loop,nodev,nosuid"
+# Of mount(8): the kernel refused, and not this machine for want of memory or loop devices.
+_MOUNT_FAILED = 32
 _COPY = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=0)
 
 
@@ -36,12 +41,18 @@ class Space(Struct, frozen=True):
     used_bytes: int
 
 
+class Damaged(Unavailable):
+    """What a share's file holds is no file system that can be mounted."""
+
+
 class BtrfsImages:
     """The images of one pool, under its directory."""
 
     def __init__(self, directory: Path, programs: Programs, threads: PoolThreads) -> None:
         self._programs, self._run = programs, threads.run
         self._images, self._mounts = directory / _IMAGES, directory / _MOUNTS
+        self._mounting = Turns()
+        """By share: none is mounted while it is being removed."""
 
     def image(self, share_id: str) -> Path:
         """Return the file of a share. It is there when the share is, whole, and no sooner."""
@@ -70,7 +81,11 @@ class BtrfsImages:
                 left.unlink()
 
         for left in await self._run(make):
-            await self._unmount(left)
+            try:
+                await self._unmount(left)
+            except Unavailable as error:
+                # Whoever makes its share asks again.
+                log.warning("a share's file stays mounted", path=str(left), reason=str(error))
         await self._run(clear)
 
     async def make(
@@ -95,18 +110,31 @@ class BtrfsImages:
             await self._run(lambda: written.unlink(missing_ok=True))
 
     async def mount(self, share_id: str) -> None:
-        """Mount a share, unless it is."""
-        point = self._mount_point(share_id)
-        if not await self._device(point):
+        """Mount a share, unless it is. Raises NotFound, Damaged."""
+        point, image = self._mount_point(share_id), self.image(share_id)
+        async with self._mounting.take(share_id):
+            if await self._device(point):
+                return
+            if not await self._run(image.exists):
+                raise NotFound(f"Share {share_id} is not in this pool.")
             await self._run(lambda: point.mkdir(mode=0o711, exist_ok=True))
-            image = str(self.image(share_id))
-            await self._do("mount", "-t", "btrfs", "-o", _OPTIONS, "--", image, str(point))
+            words = ["mount", "-t", "btrfs", "-o", _OPTIONS, "--", str(image), str(point)]
+            output = await self._programs.run(words, _COPY)
+        if output.code == _MOUNT_FAILED:
+            raise Damaged(
+                f"The file system of share {share_id} cannot be mounted. Nothing was changed; "
+                f"repair the file {image} or restore it from a backup; or move it away, and delete "
+                "the share.",
+                private=output.err.strip(),
+            )
+        _check(tuple(words), output)
 
     async def remove(self, share_id: str) -> None:
         """Unmount a share and remove its file, and all that was begun of it."""
-        await self._unmount(self._mount_point(share_id))
-        await self._remove_begun(share_id)
-        await self._run(lambda: self.image(share_id).unlink(missing_ok=True))
+        async with self._mounting.take(share_id):
+            await self._unmount(self._mount_point(share_id))
+            await self._remove_begun(share_id)
+            await self._run(lambda: self.image(share_id).unlink(missing_ok=True))
 
     async def resize(self, share_id: str, size_gb: int) -> None:
         """Give a mounted share another size. Raises Conflict as `refuse_smaller`, NoCapacity."""

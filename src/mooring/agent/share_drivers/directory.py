@@ -191,8 +191,24 @@ class DirectoryShares(WithoutSnapshots):
         )
 
     def _shares(self) -> list[HostedShare]:
-        found = (self._find(share_id) for share_id in self._records.ids())
+        found = (self._look(share_id) for share_id in self._records.ids())
         return [share for share in found if share is not None]
+
+    def _look(self, share_id: str) -> HostedShare | None:
+        """Return a share for a list; one whose record is damaged says so, and hides no other."""
+        try:
+            return self._find(share_id)
+        except Unavailable as error:
+            if not self.path(share_id).is_dir():
+                return None
+            return HostedShare(
+                share_id=share_id,
+                pool=self._pool.name,
+                protocol=self.protocol,
+                size_gb=0,
+                exports=self._exports(share_id),
+                problem=error.public,
+            )
 
     def _stats(self) -> SharePool:
         held = self._shares()

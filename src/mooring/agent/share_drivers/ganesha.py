@@ -8,6 +8,7 @@ facts/distributed_storage.md 3).
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -24,6 +25,7 @@ from mooring.errors import Unavailable
 _INDEX, _PREFIX = "index.conf", "share-"
 _MANAGER = "/org/ganesha/nfsd/ExportMgr"
 _TAKEN = "exports updated"
+_NUMBER = re.compile(r"Export_Id = (\d+);")
 _LEVELS = {"rw": "RW", "ro": "RO"}
 
 
@@ -74,7 +76,7 @@ class Ganesha:
             raise _silent(output)
 
     async def remove(self, share_id: str, number: int) -> None:
-        """Give a share away no more. Raises Unavailable when Ganesha does not answer."""
+        """Give a share away no more; 0: it never was. Raises Unavailable: Ganesha is silent."""
 
         def strike() -> None:
             with self._files:
@@ -82,9 +84,22 @@ class Ganesha:
                 self._write_index()
 
         await self._run(strike)
+        if not number:
+            return
         output = await self._call("RemoveExport", f"uint16:{number}")
         if output.code and "Export id not found" not in output.err:
             raise _silent(output)
+
+    def number_of(self, share_id: str) -> int:
+        """Return the number under which a share's file has it given away, 0 without. Blocking."""
+        file = self._file(share_id)
+        found = _NUMBER.search(file.read_text("utf-8")) if file.exists() else None
+        return int(found[1]) if found else 0
+
+    def shares(self) -> list[str]:
+        """Return the shares that have a file. Blocking."""
+        found = self._directory.glob(f"{_PREFIX}*.conf")
+        return sorted(path.stem.removeprefix(_PREFIX) for path in found)
 
     async def check(self) -> None:
         """Raise Unavailable unless Ganesha answers."""
@@ -95,7 +110,10 @@ class Ganesha:
     def leftovers(self, known: Iterable[str]) -> list[str]:
         """Return files of no share among `known`. Blocking."""
         owned = {_INDEX, *(self._file(share_id).name for share_id in known)}
-        return sorted(str(path) for path in self._directory.iterdir() if path.name not in owned)
+        # One that is being written is there under another name for a moment.
+        with self._files:
+            found = list(self._directory.iterdir())
+        return sorted(str(path) for path in found if path.name not in owned)
 
     async def _call(self, method: str, *words: str) -> Output:
         return await self._send(f"org.ganesha.nfsd.exportmgr.{method}", *words)

@@ -28,10 +28,12 @@ from mooring.agent.share_drivers.base import (
     require,
     require_snapshot,
 )
-from mooring.agent.share_drivers.btrfs_images import BtrfsImages
+from mooring.agent.share_drivers.btrfs_images import BtrfsImages, Damaged
 from mooring.agent.share_drivers.ganesha import Export, Ganesha
 from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.share_drivers.records import KeptRule, Record, Records
+from mooring.agent.share_drivers.restoring import Restoring
+from mooring.agent.turns import Turns
 from mooring.agent_api.shares import (
     ExportLocation,
     HostedShare,
@@ -39,7 +41,7 @@ from mooring.agent_api.shares import (
     SharePool,
     ShareSnapshotName,
 )
-from mooring.errors import MooringError, NoCapacity, Unavailable
+from mooring.errors import NoCapacity, NotFound, Unavailable
 
 log = structlog.get_logger()
 _RECORDS, _EXPORTS = ".mooring", "exports"
@@ -58,6 +60,9 @@ class NfsShares:
         self._ganesha = Ganesha(options.bus, directory / _EXPORTS, programs, self._threads)
         self._records = Records(directory / _RECORDS)
         self._numbering = asyncio.Lock()
+        self._turns = Turns()
+        """By share: what is given away again is what its verbs have left."""
+        self._restoring = Restoring(pool.name, self._ganesha.check, self._restore)
 
     @property
     def pool(self) -> SharePoolSettings:
@@ -79,10 +84,11 @@ class NfsShares:
 
         await self._threads.prepare(prepare, self._directory)
         await self._images.prepare()
-        for share_id in await self._run(self._images.ids):
-            await self._restore(share_id)
+        # Beside all else: a Ganesha that hangs would keep the host from serving for minutes.
+        await self._restoring.begin(await self._run(self._images.ids))
 
     async def close(self) -> None:
+        await self._restoring.end()
         self._threads.close()
 
     async def stats(self) -> SharePool:
@@ -90,7 +96,7 @@ class NfsShares:
         return await self._run(self._stats)
 
     async def shares(self) -> list[HostedShare]:
-        found = [await self._find(one, measured=False) for one in await self._run(self._known)]
+        found = [await self._look(one) for one in await self._run(self._known)]
         return [share for share in found if share is not None]
 
     async def find(self, share_id: str) -> HostedShare | None:
@@ -107,19 +113,21 @@ class NfsShares:
             await self._number(share_id, size_gb)
             names = None if source is None else (source.share, source.snapshot)
             await self._images.make(share_id, size_gb, names, operation_key)
-        await self._images.mount(share_id)
-        await self._give(share_id, await self._record(share_id))
+        await self._give(share_id)
         return self._exports(share_id)
 
     async def delete(self, share_id: str) -> None:
-        record = await self._run(lambda: self._records.find(share_id))
-        if record is None:
-            return
-        if (known := await self._find(share_id, measured=False)) is not None:
-            refuse_with_snapshots(share_id, known.snapshots)
-        await self._ganesha.remove(share_id, record.number)
-        await self._images.remove(share_id)
-        await self._run(lambda: self._records.forget(share_id))
+        async with self._turns.take(share_id):
+            record = await self._run(lambda: self._records.whole(share_id))
+            if record is None and not await self._run(lambda: self._has(share_id)):
+                return
+            await self._check_snapshots(share_id, record)
+            if record is None:
+                record = await self._run(lambda: self._make_up(share_id))
+            self._restoring.settle(share_id)
+            await self._ganesha.remove(share_id, record.number)
+            await self._images.remove(share_id)
+            await self._run(lambda: self._records.forget(share_id))
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
@@ -139,16 +147,14 @@ class NfsShares:
         check_client_is_free(known.rules, rule)
         kept = KeptRule(rule.type, rule.to, rule.level)
         await self._run(lambda: self._records.keep_rule(share_id, rule.rule_id, kept))
-        await self._images.mount(share_id)
-        await self._give(share_id, await self._record(share_id))
+        await self._give(share_id)
         return None
 
     async def revoke(self, share_id: str, rule_id: str) -> None:
         changed = await self._run(lambda: self._records.keep_rule(share_id, rule_id, None))
         # Also when it was struck before: Ganesha may not have heard of that.
         if changed is not None and await self._run(self._images.image(share_id).exists):
-            await self._images.mount(share_id)
-            await self._give(share_id, changed)
+            await self._give(share_id)
 
     async def take_snapshot(self, share_id: str, snapshot_id: str) -> None:
         known = require(await self._find(share_id, measured=False), share_id)
@@ -181,14 +187,38 @@ class NfsShares:
 
     async def _restore(self, share_id: str) -> None:
         """Have a share mounted and given away, as it was before this machine or agent ended."""
-        if (record := await self._run(lambda: self._records.find(share_id))) is None:
-            log.warning("a share's file has no record", pool=self._pool.name, share=share_id)
+        if await self._run(self._images.image(share_id).exists):
+            await self._give(share_id, again=True)
+
+    async def _check_snapshots(self, share_id: str, record: Record | None) -> None:
+        """Raise Conflict while a share has snapshots. They are noted before they are taken."""
+        if record is not None and not record.snapshots:
+            return
+        if not await self._run(self._images.image(share_id).exists):
             return
         try:
             await self._images.mount(share_id)
-            await self._give(share_id, record)
-        except MooringError as error:
-            log.warning("a share is not given away", share=share_id, reason=str(error))
+        except Damaged as error:
+            if record is not None:
+                raise
+            # Neither its record nor its file can be read: nothing is left to ask.
+            log.warning("a damaged share is deleted", share=share_id, reason=str(error))
+            return
+        refuse_with_snapshots(share_id, await self._images.snapshots(share_id))
+
+    def _has(self, share_id: str) -> bool:
+        """Return whether anything of a share is here, whole or not. Blocking."""
+        number, image = self._ganesha.number_of(share_id), self._images.image(share_id)
+        return bool(number) or image.exists() or self._records.has(share_id)
+
+    def _make_up(self, share_id: str) -> Record:
+        """Write a record of what is to be deleted and has none that can be read. Blocking.
+
+        Ganesha's file goes first, and a second try has to know the number as well.
+        """
+        record = Record(0, number=self._ganesha.number_of(share_id))
+        self._records.keep(share_id, record)
+        return record
 
     async def _check_source(self, source: ShareSnapshotName | None, size_gb: int) -> None:
         if source is None:
@@ -202,8 +232,11 @@ class NfsShares:
         first, last = self._options.export_ids
 
         def write() -> None:
-            known = (self._records.find(one) for one in self._records.ids() if one != share_id)
+            known = (self._records.whole(one) for one in self._records.ids() if one != share_id)
             taken = {record.number for record in known if record is not None}
+            # Of a damaged record the number stands with Ganesha alone.
+            others = (one for one in self._ganesha.shares() if one != share_id)
+            taken |= {self._ganesha.number_of(one) for one in others}
             free = next((one for one in range(first, last + 1) if one not in taken), None)
             if free is None:
                 raise NoCapacity(
@@ -221,9 +254,30 @@ class NfsShares:
             raise Unavailable(f"Share {share_id} has lost its record. See to the pool's directory.")
         return record
 
-    async def _give(self, share_id: str, record: Record) -> None:
-        path, pseudo = self.data(share_id), self._pseudo(share_id)
-        await self._ganesha.put(share_id, Export(record.number, pseudo, path, record.rules))
+    async def _give(self, share_id: str, *, again: bool = False) -> None:
+        """Have a share mounted and given away by its record; `again` unless that is done by now."""
+        async with self._turns.take(share_id):
+            if again and not self._restoring.is_left(share_id):
+                return
+            record = await self._record(share_id)
+            await self._images.mount(share_id)
+            path, pseudo = self.data(share_id), self._pseudo(share_id)
+            await self._ganesha.put(share_id, Export(record.number, pseudo, path, record.rules))
+            self._restoring.settle(share_id)
+
+    async def _look(self, share_id: str) -> HostedShare | None:
+        """Return a share for a list; one that cannot be read says so, and hides no other."""
+        try:
+            return await self._find(share_id, measured=False)
+        except Unavailable as error:
+            return HostedShare(
+                share_id=share_id,
+                pool=self._pool.name,
+                protocol=self.protocol,
+                size_gb=await self._run(lambda: self._size_gb(share_id)),
+                exports=self._exports(share_id),
+                problem=error.public,
+            )
 
     async def _find(self, share_id: str, *, measured: bool) -> HostedShare | None:
         def look() -> Record | None:
@@ -233,7 +287,11 @@ class NfsShares:
 
         if (record := await self._run(look)) is None:
             return None
-        await self._images.mount(share_id)
+        try:
+            await self._images.mount(share_id)
+        except NotFound:
+            # It went meanwhile.
+            return None
         space = await self._images.space(share_id) if measured else None
         return HostedShare(
             share_id=share_id,
@@ -244,13 +302,21 @@ class NfsShares:
             exports=self._exports(share_id),
             rules=record.shown(),
             snapshots=await self._images.snapshots(share_id),
+            problem=self._restoring.problem(share_id),
         )
 
     def _known(self) -> list[str]:
-        return [one for one in self._images.ids() if self._records.find(one) is not None]
+        return [one for one in self._images.ids() if self._records.has(one)]
+
+    def _size_gb(self, share_id: str) -> int:
+        """Return how big a share is, by its file when its record is damaged. Blocking."""
+        if (record := self._records.whole(share_id)) is not None:
+            return record.size_gb
+        image = self._images.image(share_id)
+        return image.stat().st_size // GIB if image.exists() else 0
 
     def _stats(self) -> SharePool:
-        held = [record for one in self._known() if (record := self._records.find(one))]
+        held = [self._size_gb(one) for one in self._known()]
         space = os.statvfs(self._directory)
         total = space.f_blocks * space.f_frsize / GIB
         reserve = total * self._pool.reserved_percent / 100
@@ -260,7 +326,7 @@ class NfsShares:
             protocol=self.protocol,
             total_gib=round(total, 2),
             free_gib=round(max(0.0, space.f_bavail * space.f_frsize / GIB - reserve), 2),
-            provisioned_gib=sum(record.size_gb for record in held),
+            provisioned_gib=sum(held),
             shares=len(held),
             reserved_percent=self._pool.reserved_percent,
             oversubscription=self._pool.oversubscription,

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent import files
 from mooring.agent_api.shares import AccessLevel, AccessType, GrantedRule
+from mooring.errors import Unavailable
 
+log = structlog.get_logger()
 _PREFIX = "share-"
 
 
@@ -53,8 +56,20 @@ class Records:
             left.unlink(missing_ok=True)
 
     def find(self, share_id: str) -> Record | None:
-        """Return the record of a share, or None."""
-        return files.read_record(self._path(share_id), Record)
+        """Return the record of a share, or None. Raises Unavailable: it is damaged."""
+        return files.read_record(self._path(share_id), Record, forced=True)
+
+    def has(self, share_id: str) -> bool:
+        """Return whether a share is recorded, be that damaged or not."""
+        return self._path(share_id).exists()
+
+    def whole(self, share_id: str) -> Record | None:
+        """Return the record of a share, None when there is none or it is damaged."""
+        try:
+            return self.find(share_id)
+        except Unavailable as error:
+            log.debug("a share's record is damaged", share=share_id, reason=str(error))
+            return None
 
     def keep(self, share_id: str, record: Record) -> None:
         """Write a record to disk, whole or not at all. Raises NoCapacity."""
