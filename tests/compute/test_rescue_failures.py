@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mooring.compute.hosts.loops import heal_servers
 from mooring.errors import Conflict, NoCapacity
 from tests.compute.cloud import IMAGE, NEW, ComputeCloud
 from tests.compute.rescuing import HARD, guest_of, rescue, rescue_files, unrescue
+from tests.compute.sharing import SharingCloud
 from tests.compute.test_power import guest_state, state
 from tests.compute.verifying import force_down
 
@@ -169,3 +172,22 @@ async def test_a_host_that_dies_meanwhile_leaves_a_server_that_can_be_evacuated(
     assert await state(cloud, server_id) == ("ACTIVE", None, 1)
     _, message = (await cloud.actions(server_id))[-1]
     assert message == "Error"
+
+
+@pytest.mark.parametrize("runs", [True, False])
+async def test_a_rescue_that_does_not_start_leaves_shares_as_they_were(
+    tmp_path: Path, *, runs: bool
+) -> None:
+    async with SharingCloud(tmp_path) as cloud:
+        server_id, share_id = await cloud.make_shared()
+        if runs:
+            await cloud.power(server_id, "os-start")
+        mounts, shown = await cloud.mounts("host1"), await cloud.shares(server_id)
+        assert bool(mounts) == runs
+        cloud.hypervisor().knobs.fail("power_on", Conflict("The emulator does not start."))
+        await rescue(cloud, server_id)
+        assert await cloud.mounts("host1") == mounts
+        assert await cloud.shares(server_id) == shown
+        assert await cloud.complaints() == []
+        await rescue(cloud, server_id)
+        assert await cloud.mounts("host1") == [(server_id, share_id)]

@@ -123,6 +123,7 @@ RESCUE_SERVER = Saga(
             deadline_s=700.0,
             undo_attempts=COMPUTE_UNDO_ATTEMPTS,
         ),
+        Step("unmount_unused", power.unmount_unused),
         Step("end_badly", steps.give_up),
     ),
     undo_ends=(Step("look_once_more", steps.look_at_guest), Step("end_refused", end_refused)),
