@@ -169,6 +169,58 @@ async def test_a_rule_made_read_only_takes_the_right_to_write_at_once(
 
 
 @pytest.mark.hosts
+async def test_a_client_keeps_its_share_in_another_pools_group(
+    tmp_path: Path, journal: Journal, ceph_cluster: CephCluster
+) -> None:
+    for directory in (tmp_path / "one", tmp_path / "other"):
+        directory.mkdir()
+    async with (
+        real_cephfs(SharePoolSettings(), tmp_path / "one", journal, ceph_cluster) as one,
+        real_cephfs(SharePoolSettings(), tmp_path / "other", journal, ceph_cluster) as other,
+    ):
+        await one.driver.create("s1", 1, None, "op")
+        await other.driver.create("s2", 1, None, "op")
+        await one.driver.grant("s1", one.grant())
+        key = await other.driver.grant("s2", other.grant(level="ro"))
+        await one.driver.revoke("s1", "r1")
+        assert await one.level("s1", key=key) == ""
+        assert await other.level("s2", key=key) == "ro"
+
+
+@pytest.mark.hosts
+async def test_a_client_keeps_its_other_share_when_a_deletion_is_cut_short(
+    tmp_path: Path, journal: Journal, ceph_cluster: CephCluster
+) -> None:
+    async with real_cephfs(SharePoolSettings(), tmp_path, journal, ceph_cluster) as work:
+        await work.driver.create("s1", 1, None, "op")
+        await work.driver.create("s2", 1, None, "op")
+        await work.driver.grant("s1", work.grant())
+        key = await work.driver.grant("s2", work.grant("r2"))
+        words = _Ending("deauthorize", work.programs)
+        with pytest.raises(Ended):
+            await CephfsShares(work.cephfs.pool, work.cephfs.options, words).delete("s1")
+        await work.driver.delete("s1")
+        assert await work.driver.find("s1") is None
+        assert await work.level("s2", key=key) == "rw"
+
+
+class _Ending:
+    """Runs programs until one with a certain word has ended; then the process is no more."""
+
+    def __init__(self, word: str, programs: Programs) -> None:
+        self._word, self._programs = word, programs
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        """Run a program."""
+        output = await self._programs.run(argv, budget, operation_key=operation_key)
+        if self._word in argv:
+            raise Ended
+        return output
+
+
+@pytest.mark.hosts
 async def test_a_share_takes_no_more_than_its_size(
     tmp_path: Path, journal: Journal, ceph_cluster: CephCluster
 ) -> None:

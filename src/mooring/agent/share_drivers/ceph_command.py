@@ -21,6 +21,7 @@ from mooring.errors import Unavailable
 _BUDGET = Budget(memory_bytes=8 * 1024**3)
 # The same status says that a whole file system is gone, which is no subvolume that was deleted.
 _GONE = re.compile(r"subvolume (group )?'[^']*' does not exist")
+_NO_GROUP = "_nogroup"
 _UNKNOWN = re.compile(r"auth ID: .* doesn't exist|failed to find client\.")
 _RIGHT = re.compile(r"allow (rw?) path=/volumes/([^/,]+)/([^/,]+)")
 
@@ -111,6 +112,18 @@ class CephCommand:
         more = (client, "--access-level", level, "--tenant-id", project)
         output = await self._on("authorize", name, *more, status=errno.EPERM)
         return None if output.code else output.out.strip()
+
+    async def authorize_again(self, place: Place, client: str, project: str) -> bool:
+        """Let a client in where it is let in; return whether it could be, in whatever group.
+
+        Nobody can where the subvolume is gone, or the id is somebody else's.
+        """
+        more = (client, "--access-level", place.level, "--tenant-id", project)
+        # What Ceph calls so is no group by that name: it is where those without one are.
+        group = () if place.group == _NO_GROUP else ("--group_name", place.group)
+        words = ("fs", "subvolume", "authorize", self._options.filesystem, place.name)
+        output = await self._ask(*words, *more, *group, status=errno.EPERM, but=_GONE)
+        return not output.code
 
     async def deauthorize(self, name: str, client: str) -> None:
         """Let a client in no more, and end its mounts."""

@@ -125,8 +125,9 @@ class CephfsShares:
         if (snapshots := await self._ceph.snapshots(share_id)) is not None:
             refuse_with_snapshots(share_id, snapshots)
             kept = {one.rule.to: one for one in await self._rules(share_id) or []}
-            # The keys of clients outlive a subvolume that is removed under them.
-            for client in await self._ceph.authorized(share_id):
+            # The keys of clients outlive a subvolume that is removed under them. A deletion that
+            # was cut short may have taken more from one of a rule that is let in no more.
+            for client in sorted({*await self._ceph.authorized(share_id), *kept}):
                 project_id = kept[client].project_id if client in kept else ""
                 await self._let_go(share_id, client, project_id)
             await self._ceph.remove(share_id)
@@ -196,9 +197,12 @@ class CephfsShares:
         """
         async with self._clients.take(client):
             await self._ceph.deauthorize(share_id, client)
-            for place in await self._ceph.places(client):
-                if project_id and place.group == self.options.group:
-                    await self._ceph.authorize(place.name, client, place.level, project_id)
+            if not project_id:
+                return
+            places = await self._ceph.places(client)
+            # This pool's come first: who has the others may be at work on them.
+            for place in sorted(places, key=lambda one: one.group != self.options.group):
+                if await self._ceph.authorize_again(place, client, project_id):
                     return
 
     async def _rules(self, share_id: str) -> list[Grant] | None:
