@@ -91,6 +91,61 @@ async def test_an_administrators_lock_is_ended_by_administrators(cloud: ComputeA
     assert shown["locked"] is False
 
 
+async def locked(cloud: ComputeAlone, server_id: str) -> tuple[bool, str | None]:
+    shown = (await cloud.get(f"/servers/{server_id}", version="2.73"))["server"]
+    return shown["locked"], shown["locked_reason"]
+
+
+async def lock(cloud: ComputeAlone, server_id: str, reason: str, user: str = "member") -> None:
+    body = {"lock": {"locked_reason": reason}}
+    assert (await act(cloud, server_id, body, version="2.73", user=user)).status == 202
+
+
+async def test_an_owner_who_locks_once_more_does_not_end_an_administrators_lock(
+    any_cloud: ComputeAlone,
+) -> None:
+    server_id = await any_cloud.server()
+    await lock(any_cloud, server_id, "under examination", user="admin")
+    await lock(any_cloud, server_id, "mine")
+    assert (await act(any_cloud, server_id, {"lock": None})).status == 202
+    assert await locked(any_cloud, server_id) == (True, "under examination")
+    assert fault_of(await act(any_cloud, server_id, {"unlock": None}))[:2] == (403, "forbidden")
+    assert await locked(any_cloud, server_id) == (True, "under examination")
+
+
+async def test_an_administrators_lock_takes_the_place_of_an_owners(
+    any_cloud: ComputeAlone,
+) -> None:
+    """Whose reason the owner may change until then, and not any more."""
+    server_id = await any_cloud.server()
+    for reason in ("mine", "mine still"):
+        await lock(any_cloud, server_id, reason)
+        assert await locked(any_cloud, server_id) == (True, reason)
+    await lock(any_cloud, server_id, "under examination", user="admin")
+    await lock(any_cloud, server_id, "mine")
+    assert await locked(any_cloud, server_id) == (True, "under examination")
+    assert fault_of(await act(any_cloud, server_id, {"unlock": None}))[:2] == (403, "forbidden")
+    assert (await act(any_cloud, server_id, {"unlock": None}, user="admin")).status == 202
+    assert await locked(any_cloud, server_id) == (False, None)
+
+
+async def test_a_lock_that_an_administrator_gives_meanwhile_is_not_ended(
+    cloud: ComputeAlone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read before the write says nothing about who has locked it by then."""
+    server_id = await cloud.server()
+    write, asked = cloud.compute.store.write, [{"lock": None}]
+
+    async def locks_first(fn: Any) -> Any:
+        if asked:
+            assert (await act(cloud, server_id, asked.pop(), user="admin")).status == 202
+        return await write(fn)
+
+    monkeypatch.setattr(cloud.compute.store, "write", locks_first)
+    assert fault_of(await act(cloud, server_id, {"unlock": None}))[:2] == (403, "forbidden")
+    assert (await locked(cloud, server_id))[0] is True
+
+
 async def test_a_lock_has_a_reason_from_273_on(cloud: ComputeAlone) -> None:
     server_id = await cloud.server()
     reasoned = {"lock": {"locked_reason": "being moved"}}

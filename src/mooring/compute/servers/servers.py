@@ -256,12 +256,17 @@ async def until_answered(compute: Compute, saga_id: str) -> bool:
 
 
 async def lock(compute: Compute, who: Who, server_id: str, reason: str | None = None) -> None:
-    """Keep all but administrators from changing it; the reason has at most 255 characters."""
+    """Keep all but administrators from changing it; the reason has at most 255 characters.
+
+    An administrator's lock stays as it is when its owner locks it: no owner ends it that way.
+    """
 
     def change(tx: Session) -> None:
         server = visible(tx, who, server_id)
         now = compute.clock.now()
         by = "owner" if server.project_id == who.project_id and not who.is_admin else "admin"
+        if by == "owner" and server.locked_by == "admin":
+            return
         states.change(tx, server_id, now, locked_by=by, locked_reason=reason)
         actions.record_done(tx, server_id, "lock", who, now, event="api_lock")
         notices.send(tx, compute, server_id, "lock")
@@ -269,11 +274,14 @@ async def lock(compute: Compute, who: Who, server_id: str, reason: str | None = 
     await compute.store.write(change)
 
 
-async def unlock(compute: Compute, who: Who, server_id: str) -> None:
-    """End a lock. The route checks who may end an administrator's (`locked_by`)."""
+async def unlock(
+    compute: Compute, who: Who, server_id: str, require_override: Callable[[], None]
+) -> None:
+    """End a lock. `require_override` raises Forbidden for who may not end an administrator's."""
 
     def change(tx: Session) -> None:
-        visible(tx, who, server_id)
+        if visible(tx, who, server_id).locked_by == "admin":
+            require_override()
         now = compute.clock.now()
         states.change(tx, server_id, now, locked_by=None, locked_reason=None)
         actions.record_done(tx, server_id, "unlock", who, now, event="api_unlock")

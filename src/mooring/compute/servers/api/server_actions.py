@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -127,10 +128,8 @@ async def lock_with_reason(call: Call[Compute], body: LockReason | None) -> Repl
 @api.action(PATH, "unlock", policy=f"{_RULE}os-lock-server:unlock")
 async def unlock(call: Call[Compute]) -> Reply:
     """Let everybody change a server again; an administrator's lock needs an administrator."""
-    server = await _find(call)
-    if server.locked_by == "admin":
-        call.require(f"{_RULE}os-lock-server:unlock:unlock_override")
-    await servers.unlock(call.service, call.who, server.id)
+    override = partial(call.require, f"{_RULE}os-lock-server:unlock:unlock_override")
+    await servers.unlock(call.service, call.who, call.path["server_id"], override)
     return Reply(202)
 
 
