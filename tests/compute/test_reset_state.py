@@ -15,6 +15,7 @@ from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.test_owed_to_volumes import attached, require_peace
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -164,3 +165,47 @@ async def test_a_server_whose_deletion_was_given_up_can_be_deleted_again(
     await require_peace(cloud)
     assert (await cloud.server(server_id))["status"] == "gone"
     assert await cloud.volume_status(volume_id) == "available"
+
+
+async def test_a_deletion_asked_for_behind_a_reset_is_carried_out(
+    any_cloud: ComputeCloud,
+) -> None:
+    """And only once, however often it is asked for."""
+    cloud = any_cloud
+    server_id, volume_id = await attached(cloud)
+    arrived, thawed = asyncio.Event(), asyncio.Event()
+
+    async def hang(request: Request, forward: Forward) -> Response:
+        if (request.method, request.target) != ("DELETE", f"/servers/{server_id}"):
+            return await forward(request)
+        arrived.set()
+        await thawed.wait()
+        raise Unavailable("The host gave no answer.")
+
+    cloud.deliver_to_host = hang
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await arrived.wait()
+    body = {"os-resetState": {"state": "active"}}
+    asking = asyncio.create_task(
+        cloud.ask("POST", f"/servers/{server_id}/action", body, user="admin")
+    )
+    both = ["compute.delete_server", "compute.reset_state"]
+
+    async def waits() -> bool:
+        return await at_work(cloud) == both
+
+    await until(waits, "the reset waits behind the deletion")
+    for _ in range(2):
+        assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    assert (await at_work(cloud)).count("compute.delete_server") == 2
+    thawed.set()
+    await require_peace(cloud)
+    await asking
+    assert (await cloud.server(server_id))["status"] == "gone"
+    assert await cloud.volume_status(volume_id) == "available"
+
+
+async def at_work(cloud: ComputeCloud) -> list[str]:
+    """Return the names of the operations that have not ended, in order."""
+    listed = await cloud.ask("GET", "/mooring/operations", user="admin")
+    return sorted(one["name"] for one in listed.body["operations"])
