@@ -211,7 +211,7 @@ async def _confirm(compute: Compute, row: Migration) -> None:
     """Confirm a move that a drain began. One that cannot be now is looked at again."""
     user = Who(user_id=row.user_id, project_id=row.project_id, is_admin=True)
     try:
-        await cold_migrating.confirm(compute, _anew(user), row.server_id)
+        await cold_migrating.confirm(compute, _anew(user), row.server_id, only=row.id)
     except MooringError as error:
         # Its host may be silent; or its user was faster, with a word or a deletion.
         log.info("a move could not be confirmed yet", server=row.server_id, error=str(error))

@@ -31,7 +31,7 @@ from mooring.compute.servers import servers, states
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places
 from mooring.compute.volumes.moving_disks import MovingDisk, moving, of_place
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -114,11 +114,19 @@ async def resize(compute: Compute, who: Who, server_id: str, wanted: NewSize) ->
     await servers.submit(compute, "resize", server_id, begin)
 
 
-async def confirm(compute: Compute, who: Who, server_id: str) -> None:
-    """Let the server stay as it is now. Raises NotFound, Conflict, Invalid: nothing to confirm."""
+async def confirm(compute: Compute, who: Who, server_id: str, *, only: int | None = None) -> None:
+    """Let the server stay as it is now, or `only` after the move of this id.
+
+    Raises NotFound, Conflict, Invalid: nothing to confirm.
+    """
 
     def begin(tx: Session) -> None:
         server, row = _find_resized(tx, who, server_id, "confirmResize")
+        if only is not None and row.id != only:
+            raise Conflict(
+                f"Instance {server_id} has moved once more (migration {row.id}) since migration "
+                f"{only}. Nothing was confirmed: that is its user's to say."
+            )
         _require_answer(tx, compute, row.source)
         notes = _plan(tx, compute, who, row, "confirmResize")
         sure = replace(

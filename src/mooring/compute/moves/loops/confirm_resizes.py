@@ -43,6 +43,6 @@ async def confirm_once(compute: Compute) -> None:
 async def _confirm(compute: Compute, row: Migration) -> None:
     user = Who(user_id=row.user_id, project_id=row.project_id, is_admin=True)
     try:
-        await cold_migrating.confirm(compute, user, row.server_id)
+        await cold_migrating.confirm(compute, user, row.server_id, only=row.id)
     except MooringError as error:
         log.warning("a resize could not be confirmed", server=row.server_id, reason=str(error))
