@@ -119,3 +119,16 @@ async def test_pages_come_with_2_40(cloud: ComputeAlone) -> None:
 async def test_what_is_no_period_is_400(cloud: ComputeAlone, query: str, version: str) -> None:
     answer = await cloud.ask("GET", f"{PATH}/{PROJECT}?{query}", version=version)
     assert fault_of(answer)[:2] == (400, "badRequest")
+
+
+@pytest.mark.parametrize("path", [PATH, f"{PATH}/{PROJECT}"])
+async def test_a_period_begins_with_the_calendar_at_the_earliest(
+    any_cloud: ComputeAlone, path: str
+) -> None:
+    await ran(any_cloud, 4)
+    for end in ("0001-01-02T00:00:00", "0001-01-01T00:00:00.000001"):
+        found = await any_cloud.get(f"{path}?end={end}", user="admin")
+        assert found == ({"tenant_usages": []} if path == PATH else {"tenant_usage": {}})
+    for end in ("0001-01-01T00:00:00", "0001-01-01T00:00:00%2B01:00"):
+        answer = await any_cloud.ask("GET", f"{path}?end={end}", user="admin")
+        assert fault_of(answer)[:2] == (400, "badRequest")

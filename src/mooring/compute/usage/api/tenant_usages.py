@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mooring.compute.service import Compute
@@ -21,6 +21,8 @@ _PATH = "/os-simple-tenant-usage"
 _RULE = "os_compute_api:os-simple-tenant-usage:"
 _PAGES_SINCE: Version = (2, 40)
 _USUAL = timedelta(weeks=4)
+_FIRST = datetime.min.replace(tzinfo=UTC)
+"""The calendar's first moment: no period begins before it."""
 
 
 @api.get(_PATH, policy=f"{_RULE}list")
@@ -54,7 +56,7 @@ def _read(
     queries.check_keys(call, ("start", "end", *more, *(queries.PAGING if has_pages else ())))
     now, page = call.service.clock.now(), paging.read(call.query) if has_pages else None
     stop = _moment(call, "end") or now
-    start = _moment(call, "start") or stop - _USUAL
+    start = _moment(call, "start") or stop - min(_USUAL, stop - _FIRST)
     if start >= stop:
         raise Invalid("Invalid start time. The start time cannot occur after the end time.")
     wish = Wish(
