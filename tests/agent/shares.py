@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mooring.agent.mounts import Mounts, mount_point
+from mooring.agent.mounts import Mounts, mount_point, read_mount_points
 from mooring.agent.run import Runner
 from mooring.agent.settings import MountSettings
 from mooring.fence.journal import Journal
@@ -83,6 +83,13 @@ class Shares:
             path.touch()
         else:
             path.unlink()
+
+    def forget_mounts(self) -> None:
+        """Let the host start anew: nothing is mounted any more, and its directories are empty."""
+        for path in read_mount_points(self.directory / "table"):
+            path.unlink()
+            path.mkdir()
+        (self.directory / "table").write_text("")
 
     def set_options(self, options: str, file_system: str = "nfs4") -> None:
         """Set what the table of mounts says of a mount that is made from now on."""

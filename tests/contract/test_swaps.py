@@ -326,6 +326,18 @@ async def test_a_larger_volume_that_is_given_up_has_its_size_again(host: TestHos
     assert shown.virtual_bytes == 2 * GIB
 
 
+async def test_a_larger_volume_that_is_gone_is_let_go(host: TestHost) -> None:
+    swap = await prepare(host, new_gib=2)
+    await swap.begin()
+    await swap.power("off")
+    named = swap.new.volume_id, swap.new.attachment_id
+    await host.client.unexport_volume(*named, operation=operation())
+    await host.client.delete_volume(named[0], operation=operation())
+    for _ in range(2):
+        await host.client.disconnect(named[1], operation=operation())
+    assert await swap.connected() == {swap.old.attachment_id}
+
+
 async def test_a_smaller_volume_is_refused(host: TestHost) -> None:
     server_id = new_id()
     old, new = await host.make_disk(2, disk_format="raw"), await host.make_disk(disk_format="raw")

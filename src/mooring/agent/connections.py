@@ -2,7 +2,8 @@
 
 The record names what doctor and a late disconnect need: volume, path, guest. Connection data never
 comes into it, but for the path: `local` is one, `nfs` and `quobyte` are a file on a share that is
-mounted for as long as somebody is connected through it (facts/block_storage.md 10.2).
+mounted for as long as somebody is connected through it (facts/block_storage.md 10.2). A reboot
+takes the mount away, and leaves the record and what libvirt was told: so what mounts it is kept.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import FORMATS, InUse
 from mooring.agent.sources import FileSource, Source, shown
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.targets import Targets, backend_of
-from mooring.agent_api.disks import Connected, Connection, DiskSpec, read_connection
-from mooring.errors import Invalid, NotFound
+from mooring.agent_api.disks import STORAGE_AWAY, Connected, Connection, DiskSpec, read_connection
+from mooring.errors import Invalid, NotFound, Unavailable, told_also
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
@@ -52,6 +54,8 @@ class ConnectionRecord(Struct, frozen=True, kw_only=True):
     """How big the volume was before it was made smaller to be copied to; 0 for one that was not."""
     backend: str = ""
     """The backend whose volumes share one connection of the host; empty where each has its own."""
+    mount: MountRequest | None = None
+    """What mounts the share that the file lies on; None for another, and in an older record."""
 
     @property
     def origin(self) -> Source:
@@ -123,14 +127,46 @@ class Connections:
             request, name = self._read_share(volume_id, found)
             async with self._mounts.held(request) as mounted:
                 source = FileSource(str(mounted / name), disk_format)
-                await run_to_end(lambda: _check_file(volume_id, mounted / name))
-                await self.admit(source)
-                self._note(ids, source, server_id, backend)
+                with disk_failure_told(volume_id):
+                    await run_to_end(lambda: _check_file(volume_id, mounted / name))
+                    await self.admit(source)
+                self._note(ids, source, server_id, backend, request)
         else:
-            source = FileSource(await self._reach(volume_id, found), disk_format)
-            await self.admit(source)
+            with disk_failure_told(volume_id):
+                source = FileSource(await self._reach(volume_id, found), disk_format)
+                await self.admit(source)
             self._note(ids, source, server_id, backend)
         return source
+
+    async def reach(self, known: ConnectionRecord) -> None:
+        """See that the share of a connected volume is mounted, which a reboot undoes.
+
+        By its record it is in use until the volume is disconnected. Raises Unavailable.
+        """
+        if not isinstance(known.origin, FileSource):
+            return
+        point = Path(known.origin.path).parent
+        if point.parent != self._mounts.base or point in await self._mounts.mounted():
+            return
+        if known.mount is None:
+            raise Unavailable(
+                f"The share of volume {known.connected.volume_id} is not mounted on this host, and "
+                "an agent before this one did not note how it is. Start a server of this host that "
+                "has a volume on it, or mount it by hand; then ask again.",
+                private=str(point),
+                **{STORAGE_AWAY: True},
+            )
+        try:
+            async with self._mounts.held(self._dress(known.mount)):
+                return
+        except Unavailable as error:
+            raise told_also(error, **{STORAGE_AWAY: True}) from error
+
+    async def reach_of(self, server_id: str, volume_id: str) -> None:
+        """See that the files of a guest's volume can be read while it is off, too: see `reach`."""
+        for one in list(self._records()):
+            if one.connected.volume_id == volume_id and server_id in one.servers:
+                await self.reach(one)
 
     async def plan(self, server_id: str, spec: DiskSpec) -> DiskPlan:
         """Connect a disk for a guest, and return what its definition needs."""
@@ -166,21 +202,28 @@ class Connections:
         known = self.find(attachment_id)
         if known is None:
             raise NotFound(f"Attachment {attachment_id} is not connected on this host.")
-        has_bytes = await self.fitting.measure(known.origin)
-        check_sizes(known.connected.volume_id, has_bytes, size_bytes)
+        volume_id = known.connected.volume_id
+        has_bytes = await self.fitting.measure(volume_id, known.origin)
+        check_sizes(volume_id, has_bytes, size_bytes)
         if has_bytes > size_bytes:
             full_bytes = max(has_bytes, known.full_bytes)
             record = replace(known, full_bytes=full_bytes)
             files.write_record(self._path(attachment_id), record, forced=True)
-            await self.fitting.shrink(known.origin, size_bytes, operation_key)
+            await self.fitting.shrink(volume_id, known.origin, size_bytes, operation_key)
 
     async def restore(self, known: ConnectionRecord) -> None:
-        """Give a volume its own size back, unless another emulator has it by now."""
+        """Give a volume its own size back, unless it is gone or another emulator has it by now.
+
+        Raises Unavailable when its storage does not let it be seen.
+        """
+        await self.reach(known)
         try:
-            await self.fitting.restore(known.origin, known.full_bytes)
+            await self.fitting.restore(known.connected.volume_id, known.origin, known.full_bytes)
         except InUse as error:
             # Of a guest that went to another host: nothing of it is ours any more.
             log.warning("a volume stays smaller than it was", reason=str(error))
+        except NotFound as error:
+            log.info("a volume that was made smaller is gone", reason=str(error))
 
     def find_shrunk(self, server_id: str, volume_id: str) -> ConnectionRecord | None:
         """Return the connection of a volume that was made smaller for a guest, or None."""
@@ -247,7 +290,14 @@ class Connections:
         found = (record.origin for record in self._records())
         return (Path(one.path).parent for one in found if isinstance(one, FileSource))
 
-    def _note(self, ids: tuple[str, str], source: Source, server_id: str, backend: str) -> None:
+    def _note(
+        self,
+        ids: tuple[str, str],
+        source: Source,
+        server_id: str,
+        backend: str,
+        mount: MountRequest | None = None,
+    ) -> None:
         attachment_id, volume_id = ids
         known = self.find(attachment_id)
         servers = known.servers if known else ()
@@ -260,6 +310,7 @@ class Connections:
             server_ids=servers,
             full_bytes=known.full_bytes if known else 0,
             backend=backend,
+            mount=mount,
         )
         if record != known:
             files.write_record(self._path(attachment_id), record)
@@ -289,16 +340,19 @@ class Connections:
         fits = isinstance(export, str) and EXPORTS[kind].match(export)
         if not fits or not isinstance(name, str) or not _FILE_NAME.match(name):
             raise Invalid(f"The connection of volume {volume_id} names no usable export and file.")
-        settings = self._mounts.settings
         request = MountRequest(
             kind="quobyte" if kind == "quobyte" else "nfs",
             export=str(export),
             base=str(self._mounts.base),
-            options=settings.nfs_mount_options if kind == "nfs" else "",
             flags=read_mount_flags(options) if kind == "nfs" else (),
-            client_config=settings.quobyte_client_cfg,
         )
-        return request, name
+        return self._dress(request), name
+
+    def _dress(self, request: MountRequest) -> MountRequest:
+        """Return a request as the host's settings have it by now."""
+        settings = self._mounts.settings
+        options = settings.nfs_mount_options if request.kind == "nfs" else ""
+        return replace(request, options=options, client_config=settings.quobyte_client_cfg)
 
 
 def read_mount_flags(options: Any) -> tuple[str, ...]:

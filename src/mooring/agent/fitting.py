@@ -14,19 +14,23 @@ from mooring.agent import overlays, simulated_pool
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg, read_own_bytes
 from mooring.agent.sources import FileSource, Source, file_of
-from mooring.errors import Conflict
+from mooring.agent.storage_failures import disk_failure_told
+from mooring.errors import Conflict, NotFound
 from mooring.fence.threads import run_to_end
 
 _WHAT = "a swap"
 
 
 class Fitting:
-    """Reads and changes the sizes of volumes that no guest has."""
+    """Reads and changes the sizes of volumes that no guest has. Raises Unavailable: storage fails.
+
+    `volume_id` is for what is told of it.
+    """
 
     def __init__(self, qemu_img: QemuImg) -> None:
         self._qemu_img = qemu_img
 
-    async def measure(self, source: Source) -> int:
+    async def measure(self, volume_id: str, source: Source) -> int:
         """Return how big a volume is. Raises Conflict for one of several files, Invalid.
 
         QEMU would write to the topmost alone, and read what it left out from those below.
@@ -35,9 +39,12 @@ class Fitting:
         if simulated_pool.is_path(file.path):
             _require_alone(file, simulated_pool.count_layers(file.path))
             return simulated_pool.read_virtual_bytes(file.path)
-        return await run_to_end(lambda: _measure(file))
+        with disk_failure_told(volume_id):
+            return await run_to_end(lambda: _measure(file))
 
-    async def shrink(self, source: Source, size_bytes: int, operation_key: str) -> None:
+    async def shrink(
+        self, volume_id: str, source: Source, size_bytes: int, operation_key: str
+    ) -> None:
         """Make a volume smaller, and lose what is behind. Raises Conflict for a block device."""
         file = file_of(source, _WHAT)
         if file.path.startswith("/dev/"):
@@ -48,28 +55,46 @@ class Fitting:
         if simulated_pool.is_path(file.path):
             simulated_pool.grow(file.path, size_bytes)
         elif file.format == "raw":
-            await run_to_end(lambda: os.truncate(file.path, size_bytes))
+            with disk_failure_told(volume_id):
+                await run_to_end(lambda: os.truncate(file.path, size_bytes))
         else:
             path = Path(file.path)
             await self._qemu_img.resize(
                 path, file.format, size_bytes, shrink=True, operation_key=operation_key
             )
 
-    async def restore(self, source: Source, size_bytes: int) -> None:
-        """Give a volume its size back, unless it is as large or larger."""
+    async def restore(self, volume_id: str, source: Source, size_bytes: int) -> None:
+        """Give a volume its size back, unless it is as large or larger.
+
+        Raises NotFound for one that is gone from storage that is there.
+        """
         file = file_of(source, _WHAT)
         if simulated_pool.is_path(file.path):
             if simulated_pool.read_virtual_bytes(file.path) < size_bytes:
                 simulated_pool.grow(file.path, size_bytes)
             return
         path = Path(file.path)
-        if await run_to_end(lambda: read_own_bytes(path, file.format)) < size_bytes:
+        with disk_failure_told(volume_id):
+            has_bytes = await run_to_end(lambda: _read_unless_gone(volume_id, path, file.format))
+        if has_bytes < size_bytes:
             await self._qemu_img.resize(path, file.format, size_bytes)
 
 
 def _measure(file: FileSource) -> int:
     _require_alone(file, len(overlays.read_layers(Layer(Path(file.path), file.format))))
     return read_own_bytes(Path(file.path), file.format)
+
+
+def _read_unless_gone(volume_id: str, path: Path, disk_format: str) -> int:
+    try:
+        return read_own_bytes(path, disk_format)
+    except FileNotFoundError as error:
+        # Without its directory nothing is known of it: its storage may come back.
+        if not path.parent.is_dir():
+            raise
+        raise NotFound(
+            f"The file of volume {volume_id} is missing on this host.", private=str(path)
+        ) from error
 
 
 def _require_alone(file: FileSource, layers: int) -> None:

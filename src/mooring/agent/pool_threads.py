@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from mooring.agent.limits import AGENT_POOL_ANSWER_S, AGENT_POOL_THREADS
-from mooring.errors import NoCapacity, Unavailable
+from mooring.agent.storage_failures import as_told
+from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
 
 T = TypeVar("T")
@@ -78,21 +78,15 @@ class PoolThreads:
 
 @contextmanager
 def failure_told(pool: str) -> Generator[None]:
-    """Turn a failure of a pool's storage into Unavailable, a full disk into NoCapacity.
-
-    Storage that fails once, such as a stale handle, tells nothing about what was asked for: a saga
-    that took that for an answer would give up what the next try does.
-    """
+    """Turn a failure of a pool's storage into Unavailable, a full disk into NoCapacity."""
     try:
         yield
     except OSError as error:
-        private = f"{errno.errorcode.get(error.errno or 0, 'no errno')}: {error}"
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise NoCapacity(
-                f"The storage of pool {pool} is full. Make room and ask again.", private=private
-            ) from error
-        raise Unavailable(
-            f"The storage of pool {pool} failed, and what was asked for may be done in part. It is "
-            "asked again; see to the storage if that goes on.",
-            private=private,
+        raise as_told(
+            error,
+            full=f"The storage of pool {pool} is full. Make room and ask again.",
+            failed=(
+                f"The storage of pool {pool} failed, and what was asked for may be done in part. "
+                "It is asked again; see to the storage if that goes on."
+            ),
         ) from error

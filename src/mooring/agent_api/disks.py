@@ -12,6 +12,10 @@ from mooring.errors import Invalid
 RELEASED = "released"
 """In the detail of an error: the guest has let a disk go, and the host holds on to its backend."""
 
+STORAGE_AWAY = "storage_away"
+"""In the detail of an error: the host answers, and the storage below what was asked for does not.
+"""
+
 
 class Connection(Struct, frozen=True, kw_only=True):
     """How this host reaches a volume (facts/block_storage.md 10.2)."""
