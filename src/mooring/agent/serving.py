@@ -17,6 +17,7 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 
 from mooring.agent.limits import AGENT_BODY_BYTES, AGENT_TICKET_S
+from mooring.agent.storage_failures import device_failure_told
 from mooring.agent_api import verbs
 from mooring.agent_api.verbs import Verb
 from mooring.agent_api.wire import STATUS, body_of
@@ -129,12 +130,17 @@ async def _answer(
         raise NotFound(f"The agent has no {verb.method} {call.request.url.path[:200]}.")
     _check_incarnation(agent, call.request.headers)
     asked = Call(call, body)
+
+    async def handle() -> Answer:
+        with device_failure_told():
+            return await handler(asked)
+
     if verb.method == "GET":
-        return _reply(await handler(asked))
+        return _reply(await handle())
 
     async def act() -> Answer:
         agent.probe.at(f"agent/{verb.name}/begin")
-        answer = await handler(asked)
+        answer = await handle()
         agent.probe.at(f"agent/{verb.name}/acted")
         return answer
 

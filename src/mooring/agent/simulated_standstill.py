@@ -12,6 +12,7 @@ from mooring.agent.hypervisor import News, Tell
 from mooring.agent.image_locks import image_in_use
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.simulated_guest_shares import SimulatedGuestShares
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.world import RUNNING, SimulatedDisk, SimulatedGuest, say_disk
 from mooring.probe import NoProbe, Probe
 
@@ -107,4 +108,5 @@ def read_image(disk: SimulatedDisk) -> int:
         return simulated_pool.read_virtual_bytes(disk.path)
     if disk.path.startswith("simulated:"):
         return disk.size_bytes
-    return read_own_bytes(Path(disk.path), disk.format)
+    with disk_failure_told(disk.volume_id):
+        return read_own_bytes(Path(disk.path), disk.format)

@@ -21,7 +21,6 @@ from mooring.agent.hypervisor_memory import Way
 from mooring.agent.libvirt import (
     accelerator,
     confinement,
-    disk_sources,
     domain_xml,
     drive_devices,
     network_devices,
@@ -32,6 +31,7 @@ from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings
 from mooring.agent.sources import FileSource, Source
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.virtiofsd import find_virtiofsd
 from mooring.agent_api.hosts import AGENT_VERSION
 from mooring.errors import MooringError, NotFound, Unavailable
@@ -104,7 +104,7 @@ class LibvirtHost:
             self._emulator.user = None
 
     async def _give_files(self, server_id: str) -> None:
-        """Give a guest that is to start its files. Raises NotFound, Invalid."""
+        """Give a guest that is to start its files. Raises NotFound, Invalid, Unavailable."""
         if self._emulator.user is None:
             return
         xml = await self._look(server_id, lambda one: one.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
@@ -112,11 +112,13 @@ class LibvirtHost:
 
         def give() -> None:
             domain = parse(xml)
-            for source in map(disk_sources.read, domain_xml.writable_disks(domain)):
+            for disk in map(domain_xml.read_disk, domain_xml.writable_disks(domain)):
+                source = disk.source
                 if isinstance(source, FileSource) and Path(source.path).is_relative_to(own):
                     self._emulator.give_top(source)
                 else:
-                    self._emulator.give_disk(source)
+                    with disk_failure_told(disk.volume_id):
+                        self._emulator.give_disk(source)
             if drive := drive_devices.find(domain):
                 self._emulator.give(Path(drive))
 

@@ -39,6 +39,7 @@ from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.libvirt.swapped import Swap
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.sources import FileSource, file_of
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.mirrors import Mirroring
 from mooring.errors import Conflict, NotFound
@@ -102,7 +103,8 @@ def _begin(domain: Any, volume_id: str, new: DiskPlan, passing: Passing) -> None
             return
         # It was given up before it had begun, and may miss what the guest wrote since.
         copy_ends.end_job(domain, device)
-    new_bytes = read_own_bytes(Path(file.path), file.format)
+    with disk_failure_told(new.volume_id):
+        new_bytes = read_own_bytes(Path(file.path), file.format)
     check_equal(new.volume_id, new_bytes, domain.blockInfo(device)[0])
     swap = Swap(alias="", volume_id=new.volume_id, attachment_id=new.attachment_id, file=file.path)
     swapped.begin(domain, device, swap)
