@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from mooring.agent_api.disks import DiskSpec
+from mooring.agent.app import RunningAgent
+from mooring.agent.qemu_img import GIB
+from mooring.agent.settings import HypervisorKind
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent_api.disks import STORAGE_AWAY, DiskSpec
 from mooring.agent_api.overlays import ActiveFile, MergeRequest
 from mooring.agent_api.servers import PowerRequest
-from mooring.errors import Conflict, Invalid, NotFound
-from tests.agent.hosts import TestHost, new_id, operation
+from mooring.errors import Conflict, Invalid, NotFound, Unavailable
+from tests.agent.hosts import TestHost, new_id, open_host, operation
 
 pytestmark = pytest.mark.anyio
 
@@ -146,6 +152,47 @@ async def test_files_are_merged_from_the_middle_and_into_the_newest(
         assert await disk.merge("s3", None, None) == newest
     assert await disk.active() == (files[2], "qcow2")
     assert "backing" not in disk.info(files[2])
+
+
+@contextmanager
+def files_away(running: RunningAgent, disk: Disk) -> Generator[None]:
+    """Have the directory of a volume's files away in the body, as a share is after a reboot."""
+    hypervisor, directory = running.agent.hypervisor, disk.path.parent
+    if isinstance(hypervisor, SimulatedHypervisor):
+        hypervisor.away.add(disk.spec.volume_id)
+        yield
+        hypervisor.away.clear()
+        return
+    aside = directory.rename(directory.with_name("aside"))
+    yield
+    aside.rename(directory)
+
+
+async def test_a_stopped_guest_whose_files_are_away_is_asked_again_when_they_are_back(
+    kind: HypervisorKind, inner_dirs: dict[str, Path]
+) -> None:
+    async with open_host(inner_dirs[kind], kind) as (host, running):
+        disk = await boot(host)
+        files = [disk.make_overlay("s1", disk.base, disk.format)]
+        await disk.snapshot("s1", files[0])
+        await power(disk, PowerRequest(state="off"))
+        files.append(disk.make_overlay("s2", files[0]))
+        named = disk.server_id, disk.spec.volume_id
+        with files_away(running, disk):
+            await host.client.stop_merge(*named, "s1", operation=operation())
+            for asked in (
+                disk.snapshot("s2", files[1]),
+                disk.take_back("s1", files[0]),
+                disk.merge("s1", None, None),
+                host.client.show_disk_size(*named),
+                host.client.resize_disk(*named, GIB, operation=operation()),
+            ):
+                with pytest.raises(Unavailable, match="cannot be used on this host") as told:
+                    await asked
+                assert told.value.detail[STORAGE_AWAY] is True
+        assert (await host.client.show_disk_size(*named)).image_bytes == GIB
+        assert await disk.merge("s1", None, None) == ActiveFile(file=files[0], format="qcow2")
+        await host.remove(disk.server_id)
 
 
 async def test_what_makes_no_sense_changes_nothing(host: TestHost) -> None:

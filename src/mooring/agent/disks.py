@@ -81,10 +81,9 @@ async def resize_disk(call: Call[Agent]) -> Answer:
     size_bytes = call.body.size_bytes
     if size_bytes < 1:
         raise Invalid("A disk has at least one byte.")
-    size = await call.agent.hypervisor.resize_disk(
-        call.path["server_id"], call.path["volume_id"], size_bytes
-    )
-    return Answer(body=size)
+    names = call.path["server_id"], call.path["volume_id"]
+    await call.agent.connections.reach_of(*names)
+    return Answer(body=await call.agent.hypervisor.resize_disk(*names, size_bytes))
 
 
 @handlers.of(verbs.FORGET_RESIZE)
@@ -100,6 +99,7 @@ async def forget_resize(call: Call[Agent]) -> Answer:
         return Answer(status=204)
     guest = await agent.hypervisor.guest(server_id)
     if guest and any(disk.volume_id == volume_id for disk in guest.disks):
+        await agent.connections.reach(known)
         await agent.hypervisor.resize_disk(server_id, volume_id, known.full_bytes)
     else:
         # What is still copied to it ends first.
@@ -111,8 +111,9 @@ async def forget_resize(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.SHOW_DISK_SIZE)
 async def show_disk_size(call: Call[Agent]) -> Answer:
     """Answer how big a disk is for its guest, and its image."""
-    size = await call.agent.hypervisor.disk_size(call.path["server_id"], call.path["volume_id"])
-    return Answer(body=size)
+    names = call.path["server_id"], call.path["volume_id"]
+    await call.agent.connections.reach_of(*names)
+    return Answer(body=await call.agent.hypervisor.disk_size(*names))
 
 
 async def _find_user(agent: Agent, attachment_id: str) -> str:

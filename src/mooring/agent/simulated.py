@@ -199,6 +199,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
             raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
         if disk.mirror is not None:
             raise is_copied(server_id, volume_id)
+        self._read_files(disk)
         path, image_bytes = file_of(disk.source, "growing").path, read_image(disk)
         wanted = grown_size(size_bytes, image_bytes)
         if wanted > image_bytes:
@@ -244,6 +245,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
     def _measure(self, server_id: str, volume_id: str) -> DiskSize:
         disk = overlays.find(self._get(server_id), volume_id)
         file_of(disk.source, "reading its size")
+        self._read_files(disk)
         image_bytes = read_image(disk)
         return DiskSize(
             guest_bytes=disk.size_bytes if disk.live else image_bytes, image_bytes=image_bytes
@@ -271,6 +273,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
             guest = self._get(server_id)
             disk = overlays.find(guest, volume_id)
             file_of(disk.source, "a snapshot or a merge")
+            self._read_files(disk)
             change(disk)
             self._world.save(guest)
             return show_disk(disk)

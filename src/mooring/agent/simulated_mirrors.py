@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from mooring.agent import simulated_copy_starts as copy_starts
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
@@ -17,6 +19,7 @@ from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_captures import SimulatedCaptures
 from mooring.agent.simulated_standstill import read_image
 from mooring.agent.sources import FileSource, file_of
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.world import (
     RUNNING,
     SimulatedDisk,
@@ -34,12 +37,14 @@ class SimulatedMirrors(SimulatedCaptures):
     """A part of `SimulatedHypervisor`.
 
     `knobs` points: mirror_disk, mirroring, stop_mirror, switch_disk. A copy is in step at once,
-    unless `lagging` names its new volume.
+    unless `lagging` names its new volume. `away` names volumes whose files are not there, as those
+    of a share after a reboot: a guest that is on has them open, of one that is off they are read.
     """
 
     def __init__(self, settings: AgentSettings, tell: Tell) -> None:
         super().__init__(settings, tell)
         self.lagging: set[str] = set()
+        self.away: set[str] = set()
 
     async def mirror_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> None:
         await self.knobs.at("mirror_disk")
@@ -61,6 +66,12 @@ class SimulatedMirrors(SimulatedCaptures):
     async def switch_disk(self, server_id: str, volume_id: str, new: DiskPlan) -> GuestDisk:
         await self.knobs.at("switch_disk")
         return await self.emulators.ask(server_id, lambda: self._switch(server_id, volume_id, new))
+
+    def _read_files(self, disk: SimulatedDisk) -> None:
+        """Do as where the files of a guest that is off are read. Raises Unavailable."""
+        with disk_failure_told(disk.volume_id):
+            if disk.volume_id in self.away and not disk.live:
+                raise FileNotFoundError(errno.ENOENT, "No such file or directory", disk.path)
 
     def break_mirrors(self, server_id: str) -> None:
         """Let the storage that a guest's volumes are copied to fail, or be full."""

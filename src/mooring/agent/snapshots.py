@@ -21,6 +21,7 @@ handlers = Handlers[Agent]()
 async def snapshot_disk(call: Call[Agent]) -> Answer:
     """Let the guest write to an overlay from now on."""
     new_file = check_name(call.body.new_file)
+    await call.agent.connections.reach_of(*_disk(call))
     disk = await call.agent.hypervisor.snapshot_disk(*_disk(call), new_file)
     call.agent.probe.at("agent/snapshot_disk/switched")
     return _follow(call, disk)
@@ -30,6 +31,7 @@ async def snapshot_disk(call: Call[Agent]) -> Answer:
 async def take_back_snapshot(call: Call[Agent]) -> Answer:
     """Let the guest write to the file below again; what it wrote meanwhile goes there too."""
     new_file = check_name(call.query.get("new_file", ""))
+    await call.agent.connections.reach_of(*_disk(call))
     disk = await call.agent.hypervisor.take_back_snapshot(
         *_disk(call), new_file, call.operation_key
     )
@@ -42,6 +44,7 @@ async def take_back_snapshot(call: Call[Agent]) -> Answer:
 @handlers.of(verbs.MERGE_DISK)
 async def merge_disk(call: Call[Agent]) -> Answer:
     """Merge files of the disk, and answer once that is done."""
+    await call.agent.connections.reach_of(*_disk(call))
     disk = await call.agent.hypervisor.merge_disk(*_disk(call), call.body, call.operation_key)
     return _follow(call, disk)
 

@@ -135,5 +135,8 @@ class DiskCalls(Calls):
         )
 
     async def show_disk_size(self, server_id: str, volume_id: str) -> DiskSize:
-        """Return how big a disk is. NotFound: no such guest or disk."""
+        """Return how big a disk is. NotFound: no such guest or disk.
+
+        An error with the detail `STORAGE_AWAY`: the guest is off, and its files are not there now.
+        """
         return await self.ask(verbs.SHOW_DISK_SIZE, server_id, volume_id)

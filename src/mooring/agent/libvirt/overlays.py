@@ -22,6 +22,7 @@ from mooring.agent.limits import AGENT_MERGE_POLL_S
 from mooring.agent.overlays import Layer
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.sources import FileSource, file_of
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.overlays import MergeRequest, check_name
 from mooring.errors import Conflict, NotFound, Unavailable
@@ -88,8 +89,8 @@ class DomainOverlays:
         """See `Hypervisor.snapshot_disk`."""
         check_name(new_file)
         async with self._lock(server_id):
-            return await self._run(
-                server_id, lambda domain: _switch(domain, volume_id, new_file, self._give)
+            return await self._ask(
+                server_id, volume_id, lambda one: _switch(one, volume_id, new_file, self._give)
             )
 
     async def take_back(
@@ -100,8 +101,8 @@ class DomainOverlays:
         while True:
             async with self._lock(server_id):
                 try:
-                    step = await self._run(
-                        server_id, lambda domain: _go_back(domain, volume_id, new_file)
+                    step = await self._ask(
+                        server_id, volume_id, lambda one: _go_back(one, volume_id, new_file)
                     )
                     if step == "by qemu-img":
                         await self._commit_stopped(server_id, volume_id, operation_key)
@@ -120,8 +121,9 @@ class DomainOverlays:
         was_at_work = False
         while True:
             async with self._lock(server_id):
-                step = await self._run(
+                step = await self._ask(
                     server_id,
+                    volume_id,
                     lambda domain, again=was_at_work: _merge(domain, volume_id, merge, again=again),
                 )
                 if step == "by qemu-img":
@@ -137,13 +139,18 @@ class DomainOverlays:
         """See `Hypervisor.stop_merge`."""
         async with self._lock(server_id):
             try:
-                await self._run(server_id, lambda domain: _end_job(domain, look(domain, volume_id)))
+                await self._ask(server_id, volume_id, lambda domain: _stop(domain, volume_id))
             except NotFound:
                 return
 
+    async def _ask(self, server_id: str, volume_id: str, fn: Callable[[Any], T]) -> T:
+        """Run what may read the volume's files. Raises NotFound, Unavailable: they are away."""
+        with disk_failure_told(volume_id):
+            return await self._run(server_id, fn)
+
     async def _commit_stopped(self, server_id: str, volume_id: str, operation_key: str) -> None:
         """Write a stopped guest's overlay into the file below, and let it use that again."""
-        stand = await self._run(server_id, lambda domain: look(domain, volume_id))
+        stand = await self._ask(server_id, volume_id, lambda domain: look(domain, volume_id))
         await self._qemu_img.commit(stand.active.path, operation_key=operation_key)
         below = stand.layers[1]
         await self._run(server_id, lambda domain: _follow(domain, volume_id, below))
@@ -151,7 +158,7 @@ class DomainOverlays:
     async def _merge_stopped(
         self, server_id: str, volume_id: str, merge: MergeRequest, operation_key: str
     ) -> None:
-        stand = await self._run(server_id, lambda domain: look(domain, volume_id))
+        stand = await self._ask(server_id, volume_id, lambda domain: look(domain, volume_id))
         by_name = {layer.name: layer for layer in stand.layers}
         wanted = by_name.get(merge.merge_target_file or merge.file_to_merge or "")
         backing = (wanted.name, wanted.format) if wanted else None
@@ -270,6 +277,13 @@ def _merge(domain: Any, volume_id: str, merge: MergeRequest, *, again: bool) -> 
     else:
         domain.blockRebase(stand.device, None, 0, 0)
     return "wait"
+
+
+def _stop(domain: Any, volume_id: str) -> None:
+    """End the job that runs on a disk; a guest that is off has none, so no file is read for it."""
+    live = devices.read(domain).live
+    if live is not None and live.disk(volume_id) is not None:
+        _end_job(domain, look(domain, volume_id))
 
 
 def _end_job(domain: Any, stand: Stand) -> None:

@@ -16,6 +16,7 @@ from mooring.agent.libvirt import devices, inactive, open_files
 from mooring.agent.libvirt.domain_xml import DefinedDisk
 from mooring.agent.qemu_img import QemuImg, read_own_bytes
 from mooring.agent.sources import file_of
+from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent_api.disks import DiskSize
 from mooring.errors import Invalid, Unavailable
 from mooring.fence.threads import run_to_end
@@ -24,7 +25,7 @@ _BYTES = int(libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
 
 
 def read(domain: Any, volume_id: str) -> DiskSize:
-    """Return how big a disk is for its guest, and its image. Raises NotFound."""
+    """Return how big a disk is for its guest, and its image. Raises NotFound, Unavailable."""
     places = devices.read(domain)
     side = places.live or places.config
     disk = _require(side.disk(volume_id), domain, volume_id)
@@ -87,20 +88,23 @@ def tell(domain: Any) -> None:
 
 
 async def resize_at_rest(qemu_img: QemuImg, disk: DefinedDisk, size_bytes: int) -> DiskSize:
-    """Grow the image of a guest that is off. Raises InUse when it has just been started."""
+    """Grow the image of a guest that is off. Raises InUse when it has just been started.
+
+    Also Unavailable: it cannot be read.
+    """
     file = file_of(disk.source, "growing")
-    path = Path(file.path)
-    image_bytes = await run_to_end(lambda: read_own_bytes(path, file.format))
+    image_bytes = await run_to_end(lambda: _read_image(disk))
     wanted = grown_size(size_bytes, image_bytes)
     if image_bytes < wanted:
-        await qemu_img.resize(path, file.format, wanted)
-        image_bytes = await run_to_end(lambda: read_own_bytes(path, file.format))
+        await qemu_img.resize(Path(file.path), file.format, wanted)
+        image_bytes = await run_to_end(lambda: _read_image(disk))
     return DiskSize(guest_bytes=image_bytes, image_bytes=image_bytes)
 
 
 def _read_image(disk: DefinedDisk) -> int:
     file = file_of(disk.source, "reading or changing its size")
-    return read_own_bytes(Path(file.path), file.format)
+    with disk_failure_told(disk.volume_id):
+        return read_own_bytes(Path(file.path), file.format)
 
 
 def _require(disk: DefinedDisk | None, domain: Any, volume_id: str) -> DefinedDisk:
