@@ -3,7 +3,7 @@
 Somebody gives an operation no answer any more, at one of its steps, undos or ends, before the work
 or after it. Another operation comes that pre-empts it, and absorbs it where it cannot end by
 itself. That one ends, what the absorbed one owed is paid, all agrees, and nobody waits for a
-deadline.
+deadline. A backup that was shown to be there is there still: heirs come for a server or a volume.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mooring.saga import laws
 from mooring.saga.define import Saga
 from mooring.saga.journal import ABORT_PREEMPTED
 from mooring.saga.tables import SagaRow
+from mooring.volume.tables import BackupRow
 from mooring.volume.volumes.sagas.delete_volume import FORCE_DELETE_VOLUME
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 from tests.laws import basics
@@ -129,6 +130,7 @@ async def inherit(trial: Trial, case: Inheritance) -> None:
     site = await find(trial.site)
     if site is None:
         return
+    shown = await find_backups(trial)
     heir = asyncio.create_task(case.heir.act(site))
     await asyncio.gather(acting, heir)
     if not await has_been_pre_empted(trial, case.scenario.saga):
@@ -136,6 +138,15 @@ async def inherit(trial: Trial, case: Inheritance) -> None:
     await trial.settle()
     await laws.require_peace(trial, str(case))
     assert await causes.complaints() == []
+    assert shown <= await find_backups(trial)
+
+
+async def find_backups(trial: Trial) -> set[str]:
+    """Return the ids of the backups that are available; the doctor sees whether they are whole."""
+    shown = select(BackupRow.id).where(BackupRow.status == "available")
+    return await trial.cloud.cloud.stores["volume"].read(
+        lambda tx: set(tx.execute(shown).scalars())
+    )
 
 
 async def find_server(site: Site) -> Site | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,70 @@ async def test_a_deletion_of_the_target_gives_the_restore_up(cloud: SimulatedClo
     assert (await backup(cloud, backup_id))["status"] == "available"
     assert images(cloud) == []
     assert await cloud.complaints() == []
+
+
+@asynccontextmanager
+async def silent(cloud: SimulatedCloud, method: str, path: str) -> AsyncGenerator[None]:
+    """Let nobody answer this kind of call while the block runs."""
+    deliver = cloud.deliver_to_host
+
+    async def lose_some(request: Request, forward: Forward) -> Response:
+        if request.method == method and path in request.path:
+            raise Unavailable("The host cannot be reached.")
+        return await deliver(request, forward)
+
+    cloud.deliver_to_host = lose_some
+    try:
+        yield
+    finally:
+        cloud.deliver_to_host = deliver
+
+
+@pytest.mark.parametrize("heir", ["os-reset_status", "os-force_delete"])
+async def test_a_backup_that_was_shown_outlives_whoever_takes_its_volume(
+    cloud: SimulatedCloud, heir: str
+) -> None:
+    volume_id = await make_volume(cloud)
+    async with silent(cloud, "DELETE", "/captures"):
+        backup_id = await begun(cloud, volume_id)
+        await cloud.pass_time(60.0)
+        assert (await backup(cloud, backup_id))["status"] == "available"
+        value = {"status": "available"} if heir == "os-reset_status" else None
+        action = f"{VOLUMES}/{volume_id}/action"
+        answer = await cloud.do("POST", action, {heir: value}, user="admin")
+        assert answer is not None
+        assert answer.status == 202
+        await cloud.pass_time(600.0)
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert (await backup(cloud, backup_id))["status"] == "available"
+    assert stored(cloud) == [backup_id]
+    assert captures(cloud) == []
+    assert await cloud.complaints() == []
+
+
+@pytest.mark.parametrize("to_new", [False, True])
+async def test_a_backup_whose_restore_was_shown_keeps_what_was_said_of_it_since(
+    cloud: SimulatedCloud, to_new: bool
+) -> None:
+    backup_id, target = await begun(cloud, await make_volume(cloud)), await make_volume(cloud)
+    await cloud.settle()
+    async with silent(cloud, "DELETE", "/images"):
+        fields = {} if to_new else {"volume_id": target}
+        answer = await cloud.do("POST", f"{BACKUPS}/{backup_id}/restore", {"restore": fields})
+        assert answer is not None
+        target = answer.key("restore")["volume_id"]
+        await cloud.pass_time(60.0)
+        assert await status(cloud, target) == "available"
+        body = {"os-reset_status": {"status": "error"}}
+        said = await cloud.do("POST", f"{BACKUPS}/{backup_id}/action", body, user="admin")
+        assert said is not None
+        assert said.status == 202
+        reset = await cloud.do("POST", f"{VOLUMES}/{target}/action", RESET, user="admin")
+        assert reset is not None
+        assert reset.status == 202
+        await cloud.pass_time(600.0)
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert (await backup(cloud, backup_id))["status"] == "error"
+    assert images(cloud) == []

@@ -52,6 +52,8 @@ class Run(Protocol[S]):
     """Whether the saga's first step was done: one that waited in vain for its locks never began."""
     answered: bool
     """Whether `answered_after` was passed."""
+    visible: bool
+    """Whether `visible_after` was passed: what was made is there, whoever absorbs this."""
     ends_badly: bool
     """In a bad end, and in what is told of it: whether what was done stays, at least in part."""
     given_up: bool

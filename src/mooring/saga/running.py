@@ -51,6 +51,11 @@ class StepRun(Generic[S]):
         return self._mark.answered
 
     @property
+    def visible(self) -> bool:
+        """Whether `visible_after` was passed."""
+        return self._mark.visible
+
+    @property
     def ends_badly(self) -> bool:
         """Whether a bad end has begun, so that not all is taken back."""
         return self._mark.heading in {"failing", "leaving"}

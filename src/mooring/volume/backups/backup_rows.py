@@ -82,6 +82,6 @@ def give(tx: Session, backup_id: str, saga_id: str) -> None:
 
 
 def end(tx: Session, backup_id: str, saga_id: str, now: datetime, **values: Any) -> None:
-    """Say how an operation ended; nothing where another one has the backup, or it is gone."""
-    mine = update(BackupRow).where(BackupRow.id == backup_id, BackupRow.saga_id.in_(("", saga_id)))
+    """Say how an operation ended; nothing where it has the backup no more, or that is gone."""
+    mine = update(BackupRow).where(BackupRow.id == backup_id, BackupRow.saga_id == saga_id)
     tx.execute(mine.values(saga_id="", updated_at=now, **values))

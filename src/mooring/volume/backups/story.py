@@ -27,14 +27,15 @@ def tell(
     failure: messages.Action,
     *,
     begins: bool = True,
-    ends: bool = True,
+    end_at: str = "",
     absorbed: Told | None = None,
 ) -> Story:
     """Return the story of a saga whose notes have a `backup_id`.
 
     `event` is what its notifications are called before the phase; `begins` is off for one that goes
-    on with what another one began, `ends` for one whose end is told by its last step, or by another
-    one. `failure` is what the message says that failed. `absorbed` says of a backup
+    on with what another one began. `end_at` is the step that shows what it made: its end is told
+    there, as what follows concerns the host alone; "" for one whose end is told by its last step,
+    or by another one. `failure` is what the message says that failed. `absorbed` says of a backup
     what became of it when the operation was given up.
     """
 
@@ -56,7 +57,7 @@ def tell(
 
     return Story(
         begun=begin if begins else say_nothing,
-        ended=end if ends else say_nothing,
+        passed={end_at: end} if end_at else {},
         failed=fail,
         absorbed=absorbed or say_nothing,
     )
@@ -72,8 +73,10 @@ def both(of_volume: Story, of_backup: Story) -> Story:
         of_volume.begun(tx, notes, run)
         of_backup.begun(tx, notes, run)
 
-    def end(tx: Session, notes: Any, run: Run[Volume]) -> None:
-        of_volume.ended(tx, notes, run)
-        of_backup.ended(tx, notes, run)
-
-    return Story(begun=begin, ended=end, failed=of_volume.failed, absorbed=of_backup.absorbed)
+    return Story(
+        begun=begin,
+        passed=of_backup.passed,
+        ended=of_volume.ended,
+        failed=of_volume.failed,
+        absorbed=of_backup.absorbed,
+    )

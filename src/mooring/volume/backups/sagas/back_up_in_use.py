@@ -82,5 +82,5 @@ BACK_UP_IN_USE = Saga(
     # The backup itself goes over to those in `error`; a guest whose disk had a snapshot for a while
     # writes to a file of another name since.
     residue=("backups", "error_backups", "messages", "connections", "guests"),
-    story=tell("create", "create_backup", begins=False, ends=False),
+    story=tell("create", "create_backup", begins=False),
 )

@@ -44,5 +44,5 @@ BACK_UP_SNAPSHOT = Saga(
     owes=(Step("give_up_capture", making.give_up_capture, may_be_forgone=True, until_taken=True),),
     # The backup itself goes over to those in `error`.
     residue=("backups", "error_backups", "messages"),
-    story=tell("create", "create_backup", ends=False, absorbed=making.give_up),
+    story=tell("create", "create_backup", absorbed=making.give_up),
 )

@@ -43,5 +43,5 @@ CREATE_BACKUP = Saga(
     ),
     # The backup itself goes over to those in `error`.
     residue=("backups", "error_backups", "messages"),
-    story=tell("create", "create_backup", absorbed=making.give_up),
+    story=tell("create", "create_backup", end_at="show_available", absorbed=making.give_up),
 )

@@ -127,6 +127,6 @@ CREATE_VOLUME_FROM_BACKUP = Saga(
     residue=("volumes", "messages"),
     story=story.both(
         tell_of_volume(begun="create.start", ended="create.end", explain=_explain),
-        story.tell("restore", "restore_backup", absorbed=free_backup),
+        story.tell("restore", "restore_backup", end_at="show_available", absorbed=free_backup),
     ),
 )

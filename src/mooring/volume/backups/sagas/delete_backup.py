@@ -62,5 +62,5 @@ DELETE_BACKUP = Saga(
     pivot="begin_deleting",
     failed_end=[Step("show_error", show_error)],
     residue=("backups", "error_backups", "messages"),
-    story=tell("delete", "delete_backup", ends=False),
+    story=tell("delete", "delete_backup"),
 )

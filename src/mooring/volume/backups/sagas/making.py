@@ -139,7 +139,12 @@ def show_available(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
 
 
 def give_up(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
-    """Say that nothing comes of a backup whose volume another operation took; delete it."""
+    """Say that nothing comes of a backup whose volume another operation took; delete it.
+
+    One that was shown is whole: of it the host's copy alone is left to remove.
+    """
+    if run.visible:
+        return
     if notes.snapshot_id:
         release(tx, notes, run)
     why = f"Another operation took volume {notes.volume_id} before it was backed up. Delete this."
@@ -147,9 +152,9 @@ def give_up(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
 
 
 async def give_up_data(notes: CreateBackup, run: Run[Volume]) -> None:
-    """Remove what was stored, unless all of it was, and the backup is there."""
-    row = await run.service.store.read(lambda tx: tx.get(BackupRow, notes.backup_id))
-    if row is None or row.status != "available":
+    """Remove what was stored, unless all of it was, and the backup was shown."""
+    # Its status says nothing: one that is there may be restored just now.
+    if not run.visible:
         await remove_data(notes, run)
 
 

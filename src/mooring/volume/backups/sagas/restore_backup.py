@@ -130,5 +130,5 @@ RESTORE_BACKUP = Saga(
     ),
     # The volume itself goes over to those in `error_restoring`.
     residue=("volumes", "sound_volumes", "messages"),
-    story=tell("restore", "restore_backup", absorbed=free_backup),
+    story=tell("restore", "restore_backup", end_at="show_restored", absorbed=free_backup),
 )

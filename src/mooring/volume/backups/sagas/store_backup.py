@@ -36,5 +36,5 @@ STORE_BACKUP = Saga(
     ),
     # The backup itself goes over to those in `error`.
     residue=("backups", "error_backups", "messages"),
-    story=tell("create", "create_backup", begins=False),
+    story=tell("create", "create_backup", begins=False, end_at="show_available"),
 )
