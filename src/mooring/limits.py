@@ -33,8 +33,7 @@ WEB_BODY_WAIT_S = 60.0
 """How long a client may take to send a JSON body."""
 
 WEB_PARAMETERS = 200
-"""Most parameters of a request's query: each filter makes the statement longer, and SQLite takes
-1000 terms."""
+"""Most parameters of a query: each filter makes the statement longer; SQLite takes 1000 terms."""
 
 WEB_CONDITIONS = 100
 """Most conditions that one filter may name."""
@@ -132,6 +131,9 @@ CLIENT_IDLE_S = 4.0
 SERVER_IDLE_S = 75
 """How long a client's unused connection is kept: longer than clients rest between looks and than
 proxies keep theirs, as a request on a connection that closes just then is lost."""
+
+PLACEMENT_NAMES = 1000
+"""Names in a query for providers: far more than an image's 128 properties and a flavor's specs."""
 
 PLACEMENT_NAME_CHARACTERS = 255
 """Longest name of a trait or resource class."""

@@ -5,8 +5,10 @@ from uuid import uuid4
 
 import pytest
 
+from mooring.limits import PLACEMENT_NAMES
 from mooring.placement import candidates
-from tests.placement.cloud import PlacementCloud
+from mooring.placement.standard_traits import STANDARD_TRAITS
+from tests.placement.cloud import PlacementCloud, error_of
 
 pytestmark = pytest.mark.anyio
 
@@ -123,6 +125,61 @@ async def test_a_group_of_traits_alone_is_near_the_others(cloud: PlacementCloud)
     assert await found(cloud, query) == []
     await give(cloud, uuid, "COMPUTE_NODE")
     assert await found(cloud, query) == [uuid]
+
+
+@pytest.fixture
+async def two(any_cloud: PlacementCloud) -> tuple[str, str]:
+    """A provider with a hundred traits, in ten aggregates, and another one that lacks one each."""
+    made: list[str] = []
+    for lacks in (0, 1):
+        uuid = await any_cloud.provider(f"host{lacks}", VCPU={"total": 4}, VGPU={"total": 4})
+        await give(any_cloud, uuid, *TRAITS[lacks:])
+        generation = await any_cloud.generation(uuid)
+        members = {"resource_provider_generation": generation, "aggregates": AGGREGATES[lacks:]}
+        await any_cloud.ask("PUT", f"/resource_providers/{uuid}/aggregates", members)
+        made.append(uuid)
+    return made[0], made[1]
+
+
+TRAITS = sorted(STANDARD_TRAITS - {"COMPUTE_NODE"})[:100]
+AGGREGATES = [str(uuid4()) for _ in range(10)]
+
+
+async def test_as_many_traits_and_aggregates_are_asked_for_as_anybody_has(
+    any_cloud: PlacementCloud, two: tuple[str, str]
+) -> None:
+    """However often each is named, and in how many groups."""
+    twice = ",".join(TRAITS * 12)
+    groups = "&".join(f"resources{n}=VGPU:1&required{n}={','.join(TRAITS)}" for n in (1, 2))
+    members = "&".join(f"member_of={one}" for one in AGGREGATES)
+    barred = "&".join(f"member_of=!{uuid4()}" for _ in range(30))
+    for query, expected in {
+        f"required={twice}": {two[0]},
+        f"required={','.join(TRAITS[1:])}": set(two),
+        f"required={','.join([*TRAITS, 'COMPUTE_NODE'])}": set[str](),
+        f"{groups}&group_policy=none": {two[0]},
+        f"{members}&{barred}": {two[0]},
+        f"{barred}&member_of=!{AGGREGATES[0]}": {two[1]},
+    }.items():
+        listed = await found(any_cloud, f"resources=VCPU:1&{query}")
+        assert set(listed) == expected, query[:99]
+    listed = await any_cloud.ask("GET", f"/resource_providers?required={twice}")
+    assert [one["uuid"] for one in listed.body["resource_providers"]] == [two[0]]
+
+
+async def test_a_query_that_would_keep_the_database_busy_is_400(
+    any_cloud: PlacementCloud, two: tuple[str, str]
+) -> None:
+    """As one with many choices, each of which is a join, or with more names than anybody has."""
+    pairs = [f"required=in:{TRAITS[0]},{other}" for other in TRAITS[1:22]]
+    most = "&".join(pairs[: candidates.MOST_CHOICES])
+    assert set(await found(any_cloud, f"resources=VCPU:1&{most}", "1.39")) == set(two)
+    aggregates = ",".join(str(uuid4()) for _ in range(PLACEMENT_NAMES))
+    for query in ("&".join(pairs), f"member_of=in:{aggregates}"):
+        for path in ("/allocation_candidates", "/resource_providers"):
+            asked = f"{path}?resources=VCPU:1&{query}"
+            answer = await any_cloud.ask("GET", asked, version="1.39")
+            assert error_of(answer)[:2] == (400, "placement.query.bad_value")
 
 
 @pytest.mark.parametrize(

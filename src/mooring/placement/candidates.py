@@ -8,13 +8,16 @@ Source: facts/identity_image_placement.md 9.6.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import exists, select
+from sqlalchemy import and_, exists, func, select
 
+from mooring.errors import Invalid
+from mooring.limits import PLACEMENT_NAMES
 from mooring.placement import arithmetic, inventories, names
 from mooring.placement.query import Wanted
 from mooring.placement.tables import (
@@ -25,12 +28,40 @@ from mooring.placement.tables import (
 )
 
 if TYPE_CHECKING:
-    from sqlalchemy import Select
+    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.orm import Session
 
 
 AT_A_TIME = 128
 """Providers whose inventories are read at once."""
+
+
+MOST_CHOICES = 20
+"""Conditions of one query that one name of several meets. Each is a join."""
+_JOINED = 4
+"""Up to so many names that are all needed are quickest as a join each; more are counted.
+
+PostgreSQL takes ever longer to plan many joins: for 200 it thought for 27 s.
+"""
+_TRAIT, _AGGREGATE, _CLASS = "trait", "aggregate", "class"
+_COLUMNS = {
+    _TRAIT: (ProviderTraitRow.provider_id, ProviderTraitRow.name),
+    _AGGREGATE: (ProviderAggregateRow.provider_id, ProviderAggregateRow.aggregate_id),
+    _CLASS: (InventoryRow.provider_id, InventoryRow.resource_class),
+}
+
+
+class _Need(Struct, frozen=True):
+    """A provider has one of these names, or (`forbidden`) none."""
+
+    kind: str
+    names: frozenset[str]
+    forbidden: bool = False
+
+    @property
+    def is_choice(self) -> bool:
+        """Whether one of several names will do."""
+        return len(self.names) > 1 and not self.forbidden
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -82,17 +113,10 @@ def matching(
     """Yield the ids of the providers that are as all `groups` say, and can give each amount.
 
     What they have and give is read for some at a time: who wants a `few` reads little of many.
+    Raises Invalid for more names than a query may have.
     """
-    query = select(ProviderRow.id).order_by(ProviderRow.id)
-    for wanted in groups:
-        query = _narrow(query, wanted)
     classes = {name for amount in amounts for name in amount}
-    for name in classes:
-        query = query.where(
-            exists().where(
-                InventoryRow.provider_id == ProviderRow.id, InventoryRow.resource_class == name
-            )
-        )
+    query = select(ProviderRow.id).where(*_conditions(groups, classes)).order_by(ProviderRow.id)
     for some in _portions(tx, query, few):
         if not classes:
             yield from some
@@ -133,27 +157,56 @@ def fits(
     )
 
 
-def _narrow(query: Select[str], wanted: Wanted) -> Select[str]:
-    """Add the conditions on traits, aggregates and tree to a query for providers."""
+def _conditions(groups: Sequence[Wanted], classes: AbstractSet[str]) -> list[ColumnElement[bool]]:
+    """Return what a provider must be that meets all groups, each condition once. Raises Invalid."""
+    needs = dict.fromkeys(need for wanted in groups for need in _needs(wanted))
+    needs |= dict.fromkeys(_Need(_CLASS, frozenset((name,))) for name in sorted(classes))
+    _check_size(needs)
+    found: list[ColumnElement[bool]] = []
+    for kind in _COLUMNS:
+        mine = [need for need in needs if need.kind == kind]
+        plain = [need for need in mine if not need.forbidden and len(need.names) == 1]
+        if len(plain) <= _JOINED:
+            found += [exists().where(_has(kind, need.names)) for need in plain]
+        else:
+            named = _together(plain)
+            count = select(func.count()).where(_has(kind, named)).scalar_subquery()
+            found.append(count == len(named))
+        if barred := _together(need for need in mine if need.forbidden):
+            found.append(~exists().where(_has(kind, barred)))
+        choices = [need for need in mine if need.is_choice]
+        found += [exists().where(_has(kind, need.names)) for need in choices]
+    trees = dict.fromkeys(wanted.in_tree for wanted in groups if wanted.in_tree)
+    return [*found, *(ProviderRow.id == tree for tree in trees)]
+
+
+def _needs(wanted: Wanted) -> Iterator[_Need]:
+    """Yield what one group says of traits and aggregates."""
     for any_of in wanted.required:
-        query = query.where(
-            exists().where(
-                ProviderTraitRow.provider_id == ProviderRow.id, ProviderTraitRow.name.in_(any_of)
-            )
-        )
+        yield _Need(_TRAIT, any_of)
     if wanted.forbidden:
-        query = query.where(
-            ~exists().where(
-                ProviderTraitRow.provider_id == ProviderRow.id,
-                ProviderTraitRow.name.in_(wanted.forbidden),
-            )
-        )
+        yield _Need(_TRAIT, wanted.forbidden, forbidden=True)
     for members in wanted.member_of:
-        inside = exists().where(
-            ProviderAggregateRow.provider_id == ProviderRow.id,
-            ProviderAggregateRow.aggregate_id.in_(members.aggregates),
+        yield _Need(_AGGREGATE, members.aggregates, members.forbidden)
+
+
+def _check_size(needs: Collection[_Need]) -> None:
+    """Raise Invalid for a query that would keep the database busy for long."""
+    named, choices = sum(len(need.names) for need in needs), sum(need.is_choice for need in needs)
+    if named > PLACEMENT_NAMES or choices > MOST_CHOICES:
+        raise Invalid(
+            f"The query names {named} traits, aggregates and resource classes, and has {choices} "
+            f"conditions that one of several meets. At most {PLACEMENT_NAMES} names and "
+            f"{MOST_CHOICES} such conditions can be asked for: leave some out.",
+            code=names.BAD_VALUE,
         )
-        query = query.where(~inside if members.forbidden else inside)
-    if wanted.in_tree:
-        query = query.where(ProviderRow.id == wanted.in_tree)
-    return query
+
+
+def _together(needs: Iterable[_Need]) -> frozenset[str]:
+    return frozenset[str]().union(*(need.names for need in needs))
+
+
+def _has(kind: str, wanted: AbstractSet[str]) -> ColumnElement[bool]:
+    """Return the condition on the rows of a provider that have one of the names."""
+    of_provider, name = _COLUMNS[kind]
+    return and_(of_provider == ProviderRow.id, name.in_(wanted))
