@@ -50,6 +50,21 @@ async def test_an_address_is_shown_as_it_is_written_in_short(cloud: ComputeAlone
         assert answer.body["server"]["accessIPv6"] == shown
 
 
+@pytest.mark.parametrize("scoped", ["fe80::1%eth0", "fe80::1%\n<b>", "2001:db8::1%1"])
+async def test_an_address_for_access_has_no_scope(cloud: ComputeAlone, scoped: str) -> None:
+    server_id = (await cloud.create(accessIPv6="2001:db8::1"))["id"]
+    path = f"/servers/{server_id}"
+    rebuild = {"rebuild": {"imageRef": IMAGE, "accessIPv6": scoped}}
+    for answer in (
+        await cloud.ask("POST", "/servers", cloud.new(accessIPv6=scoped)),
+        await cloud.ask("PUT", path, {"server": {"accessIPv6": scoped}}),
+        await cloud.ask("POST", f"{path}/action", rebuild),
+    ):
+        code, key, message = fault_of(answer)
+        assert (code, key, "accessIPv6" in message) == (400, "badRequest", True)
+    assert (await cloud.get(path))["server"]["accessIPv6"] == "2001:db8::1"
+
+
 async def test_what_the_stock_command_sends_is_taken(cloud: ComputeAlone) -> None:
     body = cloud.new(
         "2.100", networks="auto", block_device_mapping_v2=[ROOT], min_count=1, max_count=1

@@ -76,12 +76,15 @@ def canonical_uuid(text: str) -> str | None:
 
 
 def address(value: str, name: str, version: Literal[4, 6]) -> str:
-    """Return an IP address of that version in its short form (RFC 5952). Raises Invalid."""
+    """Return an IP address of that version in its short form (RFC 5952). Raises Invalid.
+
+    A scope (`%eth0`) says nothing to another machine, and may be any text: it is refused.
+    """
     try:
         parsed = ipaddress.ip_address(value)
     except ValueError:
         parsed = None
-    if parsed is None or parsed.version != version:
+    if parsed is None or parsed.version != version or "%" in value:
         raise Invalid(
             f"Invalid input for field/attribute {name}. Value: {value[:64]}. "
             f"It is not an IPv{version} address."
