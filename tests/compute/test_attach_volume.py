@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-from sqlalchemy import select
+from typing import Any
+from uuid import uuid4
 
+import pytest
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from mooring.compute.tables import BlockDevice, Server
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.tables import SagaRow
 from tests.compute.cloud import ComputeCloud
@@ -116,6 +121,28 @@ async def test_device_name_in_use_is_409_and_a_strange_one_400(cloud: ComputeClo
     named = await cloud.attach(server_id, volume_id, more={"device": "/dev/vdf"})
     assert named.body["volumeAttachment"]["device"] == "/dev/vdf"
     await cloud.settle()
+
+
+@pytest.mark.parametrize("state", [{}, {"vm_state": "shelved_offloaded", "host": None}])
+async def test_a_server_gets_no_more_disks_than_a_guest_may_have(
+    any_cloud: ComputeCloud, state: dict[str, Any]
+) -> None:
+    """Wherever it is: one that was put away would not start with them."""
+    server_id, volume_id = await any_cloud.make_server(), await any_cloud.make_volume()
+    now = any_cloud.clock.now()
+    disk = {"server_id": server_id, "state": "attached", "created_at": now, "updated_at": now}
+    kind = {"source_type": "volume", "destination_type": "volume"}
+    rows = [{**disk, **kind, "id": str(uuid4()), "volume_id": str(uuid4())} for _ in range(25)]
+
+    def fill(tx: Session) -> None:
+        tx.execute(insert(BlockDevice), rows)
+        if state:
+            tx.execute(update(Server).where(Server.id == server_id).values(**state))
+
+    await any_cloud.compute.store.write(fill)
+    refused = await any_cloud.attach(server_id, volume_id)
+    assert (refused.status, "(26)" in refused.text) == (403, True)
+    assert await any_cloud.volume_status(volume_id) == "available"
 
 
 async def test_volumes_attach_to_one_server_in_parallel(cloud: ComputeCloud) -> None:

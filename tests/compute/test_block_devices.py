@@ -102,8 +102,9 @@ def test_what_is_no_device_is_invalid(name: str) -> None:
         check_device_name(name)
 
 
-def test_disks_are_counted_only_under_a_limit() -> None:
-    check_count(500, -1)
+def test_there_are_no_more_disks_than_a_guest_may_have_and_than_are_set() -> None:
+    check_count(25, -1)
     check_count(1, 2)
-    with pytest.raises(Forbidden):
-        check_count(2, 2)
+    for present, most in ((2, 2), (26, -1), (26, 500)):
+        with pytest.raises(Forbidden):
+            check_count(present, most)

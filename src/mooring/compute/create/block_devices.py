@@ -104,11 +104,14 @@ def choose_device_name(
 
 
 def check_count(present: int, most: int) -> None:
-    """Raise Forbidden when a server that has `present` disks may have no more; -1 is no limit."""
-    if most >= 0 and present >= most:
+    """Raise Forbidden when a server that has `present` disks may have no more.
+
+    -1 for `most` is no limit beside that of guests.
+    """
+    if present >= (most := _most(most)):
         raise Forbidden(
             f"The maximum allowed number of disk devices ({most}) to attach to a single instance "
-            "has been exceeded. Detach one first."
+            "has been exceeded. Nothing was attached; detach one first."
         )
 
 
@@ -117,14 +120,17 @@ def check_total(items: Sequence[NewBlockDevice], image_id: str, most: int) -> No
 
     -1 for `most` is no limit beside that of guests.
     """
-    most = min(most, AGENT_DISKS) if most >= 0 else AGENT_DISKS
     total = len(_with_root(list(items), image_id))
-    if total > most:
+    if total > (most := _most(most)):
         raise Forbidden(
             f"The maximum allowed number of disk devices ({most}) to attach to a single instance "
             f"has been exceeded: it would have {total}, with those that its image names. Nothing "
             "was created; ask for fewer."
         )
+
+
+def _most(most: int) -> int:
+    return min(most, AGENT_DISKS) if most >= 0 else AGENT_DISKS
 
 
 def _letters(count: int) -> str:
