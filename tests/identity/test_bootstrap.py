@@ -163,6 +163,20 @@ async def test_what_a_service_works_with_is_not_taken(cloud: IdentityCloud, name
     assert (await remote(cloud, name).validate(await cloud.token("demo"))).user_name == "demo"
 
 
+@pytest.mark.parametrize("name", own.SERVICE_USERS)
+async def test_a_service_keeps_its_password(cloud: IdentityCloud, name: str) -> None:
+    path = f"/users/{await cloud.id_of('users', name)}"
+    both = {"password": "another one", "original_password": cloud.passwords[name]}
+    given = {"password": "another one"}
+    answers = [
+        await cloud.ask("PATCH", path, {"user": given}, user="admin"),
+        await cloud.ask("POST", f"{path}/password", {"user": both}, user=None),
+    ]
+    assert [answer.status for answer in answers] == [403, 403]
+    assert all("the cloud's own services" in answer.fault for answer in answers)
+    assert (await remote(cloud, name).validate(await cloud.token("demo"))).user_name == "demo"
+
+
 async def test_what_no_service_works_with_may_go(cloud: IdentityCloud) -> None:
     user, project = await cloud.id_of("users", "compute"), await cloud.id_of("projects", "demo")
     role = await cloud.id_of("roles", "admin")

@@ -55,11 +55,16 @@ def refuse_removal(row: ProjectRow | RoleRow | UserRow) -> None:
 
 
 def refuse_changes(row: ProjectRow | RoleRow | UserRow, given: Mapping[str, Any]) -> None:
-    """Raise Forbidden where a change renames or disables what is the services'."""
+    """Raise Forbidden where a change renames or disables what is the services'.
+
+    Nor has a service's user another password than the one that the cloud keeps for it.
+    """
     if given.get("name", row.name) != row.name:
         _refuse(row, "renamed")
     if given.get("enabled") is False:
         _refuse(row, "disabled")
+    if "password" in given:
+        _refuse(row, "given another password")
 
 
 def refuse_taking(user: UserRow, project: ProjectRow, role: RoleRow) -> None:

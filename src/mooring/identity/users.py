@@ -129,10 +129,13 @@ def set_password(tx: Session, user_id: str, password_hash: str) -> None:
 def change_password(tx: Session, user_id: str, *, before: str | None, after: str) -> None:
     """Do the same for somebody who proved the hash `before`.
 
-    Raises Unauthenticated when another password has taken its place meanwhile, NotFound.
+    Raises Unauthenticated when another password has taken its place meanwhile, NotFound, and
+    Forbidden for one of our own services.
     """
-    if find(tx, user_id).password_hash != before:
+    row = find(tx, user_id)
+    if row.password_hash != before:
         raise Unauthenticated(INVALID, private=f"a password of before for {user_id}")
+    own.refuse_changes(row, {"password": after})
     set_password(tx, user_id, after)
 
 
