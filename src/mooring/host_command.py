@@ -248,7 +248,9 @@ def _owed(found: Fence) -> str:
     if not found.owes:
         return "It owes nothing."
     noun = "operation" if found.owes == 1 else "operations"
-    return f"It owes {found.owes} undone {noun}, and cannot be up before its agent has paid."
+    owed = f"It owes {found.owes} undone {noun}, and cannot be up before its agent has paid."
+    failed = [f"It could not do {one.call}: {one.why}" for one in found.unpaid]
+    return " ".join([owed, *failed])
 
 
 async def enable_host(settings: Settings, name: str) -> None:

@@ -8,8 +8,11 @@ import pytest
 
 from mooring import typed
 from mooring.compute.hosts.fence_views import Fence, Fences
+from mooring.compute.hosts.loops import watch_hosts
+from mooring.errors import Unavailable
 from mooring.host_command import enabled, forced_down
 from tests.compute.cloud import ComputeCloud
+from tests.compute.fenced import say_down
 from tests.compute.moving import Moving, server_that_moves
 from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate
 
@@ -38,6 +41,25 @@ async def test_what_a_host_owes_is_counted_until_it_has_paid(tmp_path: Path, dat
         found = await _shown(moving)
         assert found.owes == 0
         assert forced_down(found).endswith("It owes nothing.")
+
+
+async def test_what_a_host_cannot_pay_is_told_with_its_reason(
+    tmp_path: Path, database: str
+) -> None:
+    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
+        moving = await server_that_moves(cloud)
+        await die(moving)
+        await evacuate(moving, host=moving.destination)
+        cloud.hypervisor(moving.source).knobs.fail("remove", Unavailable("It hangs."), times=20)
+        await watch_hosts.look_once(cloud.compute)
+        found = await _shown(moving)
+        assert found.owes == len(found.unpaid) > 0
+        assert found.unpaid[0].why == "It hangs."
+        call = f"DELETE /servers/{moving.server_id}"
+        assert f"It could not do {call}: It hangs." in forced_down(found)
+        refused = await say_down(cloud, moving.source, down=False)
+        assert refused.status == 400
+        assert f"It could not do {call}: It hangs." in refused.text
 
 
 def test_a_host_that_is_up_may_have_servers_at_once() -> None:

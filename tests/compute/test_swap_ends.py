@@ -175,6 +175,25 @@ async def test_a_host_that_is_forced_down_in_the_copy_keeps_nobody_waiting(
     assert (await cloud.actions(server_id))[-1] == ("swap_volume", "Error")
 
 
+async def test_a_host_that_died_in_the_copy_is_up_again_though_the_larger_volume_was_deleted(
+    cloud: ComputeCloud,
+) -> None:
+    ids = server_id, old, new = await prepare(cloud, 2)
+    cloud.hypervisor().lagging.add(new)
+    await swap(cloud, *ids)
+    await cloud.compute.sagas.settle(3.0)
+    assert sorted(await cloud.connections()) == sorted([old, new])
+    assert (await say_down(cloud, "host1", down=True)).status == 200
+    cloud.hypervisor().crash(server_id)
+    await cloud.settle()
+    assert (await cloud.ask("DELETE", f"/volume/v3/volumes/{new}")).status == 202
+    await cloud.settle()
+    assert await cloud.volume_status(new) == "gone"
+    await watch_hosts.look_at(cloud.compute, "host1")
+    assert (await say_down(cloud, "host1", down=False)).status == 200
+    assert await cloud.connections() == [old]
+
+
 async def test_a_host_that_is_lost_in_the_switch_leaves_the_new_volume(
     cloud: ComputeCloud,
 ) -> None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from msgspec import Struct
-from sqlalchemy import Index, String, UniqueConstraint, delete, select
+from sqlalchemy import Index, String, UniqueConstraint, delete, select, text, update
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from mooring.fence.operation import Operation, parse
 from mooring.fence.table import Base
 
-__all__ = ["Base", "Debt", "hosts_in_debt", "owe", "owed", "pay"]
+__all__ = ["Base", "Debt", "hosts_in_debt", "note_failure", "owe", "owed", "pay"]
 
 
 class DebtRow(Base):
@@ -34,6 +34,8 @@ class DebtRow(Base):
     operation: Mapped[str] = mapped_column(String(255))
     generation: Mapped[int]
     created_at: Mapped[datetime]
+    error: Mapped[str] = mapped_column(default="", server_default=text("''"))
+    """Why the host could not pay it when it was asked last; "" for one it was not asked for."""
 
 
 class Debt(Struct, frozen=True):
@@ -45,6 +47,8 @@ class Debt(Struct, frozen=True):
     resource: str
     operation: Operation
     created_at: datetime
+    error: str = ""
+    """Why the host could not pay it when it was asked last."""
 
 
 def owe(
@@ -77,9 +81,15 @@ def owed(tx: Session, host: str) -> list[Debt]:
     """Return what a host owes, oldest first."""
     rows = tx.scalars(select(DebtRow).where(DebtRow.host == host).order_by(DebtRow.id))
     return [
-        Debt(row.id, row.host, row.verb, row.resource, _operation(row), row.created_at)
+        Debt(row.id, row.host, row.verb, row.resource, _operation(row), row.created_at, row.error)
         for row in rows
     ]
+
+
+def note_failure(tx: Session, debt: Debt, error: str) -> None:
+    """Note why a host could not pay a debt."""
+    this = update(DebtRow).where(DebtRow.id == debt.id)
+    tx.execute(this.values(error=error))
 
 
 def hosts_in_debt(tx: Session) -> list[str]:

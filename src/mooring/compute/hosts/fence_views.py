@@ -10,6 +10,13 @@ NEVER, GOES_ON, FENCED, FAILED = "never", "fencing", "fenced", "failed"
 """What the last fencing of a host may be."""
 
 
+class Unpaid(Struct, frozen=True):
+    """What a host could not undo, as the agent's call, and why."""
+
+    call: str
+    why: str
+
+
 class Fence(Struct, frozen=True, kw_only=True):
     """The last fencing of a host, and why it is forced down, if it is. Users by their ids.
 
@@ -18,6 +25,7 @@ class Fence(Struct, frozen=True, kw_only=True):
     failures  how many in a row came to nothing
     error     why the last one did
     owes      how many undone operations it has to see to before it may be up again
+    unpaid    those of them that it could not see to when it was asked last, and why
     """
 
     host: str
@@ -26,6 +34,7 @@ class Fence(Struct, frozen=True, kw_only=True):
     forced_down_by: str = ""
     forced_down_why: str = ""
     owes: int = 0
+    unpaid: list[Unpaid] = []
     status: str = NEVER
     user_id: str = ""
     silent_s: int = 0

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import select
 
 from mooring.compute.hosts import fencings, hosts
-from mooring.compute.hosts.fence_views import FAILED, FENCED, GOES_ON, Fence, Fences
+from mooring.compute.hosts.fence_views import FAILED, FENCED, GOES_ON, Fence, Fences, Unpaid
 from mooring.compute.hosts.sagas.fence_host import FENCE_HOST, FenceHost, lock_of
 from mooring.compute.tables import Host, HostFencing
 from mooring.errors import Conflict, MooringError, NotFound, Unavailable
@@ -191,13 +191,15 @@ def _get(tx: Session, name: str) -> Host:
 
 
 def _view(tx: Session, host: Host, row: HostFencing | None) -> Fence:
+    owed = debts.owed(tx, host.name) if host.forced_down else []
     shown = Fence(
         host=host.name,
         forced_down=host.forced_down,
         forced_down_at=host.forced_down_at,
         forced_down_by=host.forced_down_by or "",
         forced_down_why=host.forced_down_why or "",
-        owes=len(debts.owed(tx, host.name)) if host.forced_down else 0,
+        owes=len(owed),
+        unpaid=[Unpaid(f"{one.verb} {one.resource}", one.error) for one in owed if one.error],
     )
     if row is None:
         return shown

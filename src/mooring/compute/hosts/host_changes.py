@@ -50,9 +50,11 @@ def change(tx: Session, host: Host, changes: HostChanges, now: datetime, *, by: 
     if changes.forced_down is not UNSET:
         owed = [] if changes.forced_down else debts.owed(tx, host.name)
         if owed:
+            failed = [f" It could not do {one.verb} {one.resource}: {one.error}" for one in owed]
             raise Conflict(
                 f"Host {host.name} still owes {len(owed)} undone operations and stays down. It "
-                "pays them as soon as its agent answers; try again then.",
+                "pays them as soon as its agent answers; try again then."
+                + "".join(told for told, one in zip(failed, owed, strict=True) if one.error),
                 status=400,
             )
         if changes.forced_down and not host.forced_down:

@@ -20,7 +20,7 @@ from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
 from mooring.compute.tables import Host
-from mooring.errors import MooringError, NotFound
+from mooring.errors import MooringError, NotFound, Unavailable
 from mooring.fence import debts
 from mooring.store.together import Together
 
@@ -132,11 +132,37 @@ def _traits(host: Host, said: Report) -> list[str]:
 
 
 async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
-    """Have the host undo what was undone in its name while it was dead."""
+    """Have the host undo what was undone in its name while it was dead.
+
+    What it cannot undo now keeps it down, and keeps none of the others waiting: it may need one of
+    them. Raises Unavailable while any is left, or at once when the agent has fallen silent.
+    """
+    failed: list[str] = []
     for debt in await compute.store.read(lambda tx: debts.owed(tx, agent.name)):
-        await _pay(agent, debt)
+        try:
+            await _pay(agent, debt)
+        except MooringError as error:
+            if agent.door.silent_since is not None:
+                raise
+            await _note_failure(compute, debt, error)
+            failed.append(f"{debt.verb} {debt.resource}")
+            continue
         await compute.store.write(lambda tx, debt=debt: debts.pay(tx, debt))
         log.info("a host paid a debt", host=agent.name, resource=debt.resource)
+    if failed:
+        raise Unavailable(
+            f"Host {agent.name} stays down: it could not do {', '.join(failed)}, which is owed. "
+            "Each is asked for again; see to what the host says of it (mooring host list)."
+        )
+
+
+async def _note_failure(compute: Compute, debt: Debt, error: MooringError) -> None:
+    """Let operators see what a host could not do, and why."""
+    log.warning(
+        "a host could not pay a debt", host=debt.host, resource=debt.resource, error=str(error)
+    )
+    if debt.error != error.public:
+        await compute.store.write(lambda tx: debts.note_failure(tx, debt, error.public))
 
 
 async def _pay(agent: AgentClient, debt: Debt) -> None:
