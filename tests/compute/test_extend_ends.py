@@ -42,6 +42,23 @@ async def force_down(cloud: ComputeCloud, *, down: bool) -> None:
     assert answer.status == 200, answer.text
 
 
+async def test_a_stopped_server_whose_files_are_away_is_free_once_its_extend_is_given_up(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume = await attached(cloud)
+    assert await cloud.act(server_id, "os-stop") == 202
+    await cloud.settle()
+    cloud.hypervisor().away.add(volume.volume_id)
+    await volume.send(server_id)
+    await cloud.settle()
+    assert (len(await extends(cloud, server_id)), volume.completions) == (1, [True])
+    assert await working(cloud) == []
+    await cloud.look_at_hosts()
+    assert await cloud.act(server_id, "os-start") == 202
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+
+
 @pytest.mark.parametrize("fenced", [True, False])
 async def test_the_same_event_twice_is_one(cloud: ComputeCloud, *, fenced: bool) -> None:
     server_id, volume = await attached(cloud)

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
+from mooring.agent_api.disks import STORAGE_AWAY
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
 from mooring.compute.volumes.sagas import extend_again, extend_asked
 from mooring.compute.volumes.sagas.extend_notes import GIB, ExtendVolume, find_device, read_target
-from mooring.errors import Conflict, MooringError, NotFound
+from mooring.errors import Conflict, MooringError, NotFound, Unavailable
 from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
 from mooring.saga.journal import is_unavailable
 
@@ -89,20 +90,34 @@ async def resize_disk(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
 
 
 async def forget_resize(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
-    """See that the host leaves the disk alone from now on, and read what became of it."""
+    """See that the host leaves the disk alone from now on, and read what became of it.
+
+    A size that the host cannot tell is unknown, and no reason to keep the server until it can.
+    """
     sizes: list[int] = []
 
     async def verb(agent: AgentClient) -> None:
         try:
             await agent.forget_resize(notes.server_id, notes.volume_id, operation=run.operation)
-            left = await agent.show_disk_size(notes.server_id, notes.volume_id)
         except NotFound:
             return
-        sizes.append(left.image_bytes)
+        sizes.append(await _look_at_image(agent, notes))
 
     path = f"/servers/{notes.server_id}/disks/{notes.volume_id}/size"
     await guests.take_back(run, notes.host, path, verb)
     return replace(notes, image_bytes=max(sizes, default=0))
+
+
+async def _look_at_image(agent: AgentClient, notes: ExtendVolume) -> int:
+    """Return how big the image is, 0 for one that is not there or whose storage is away."""
+    try:
+        return (await agent.show_disk_size(notes.server_id, notes.volume_id)).image_bytes
+    except NotFound:
+        return 0
+    except Unavailable as error:
+        if not error.detail.get(STORAGE_AWAY):
+            raise
+        return 0
 
 
 async def complete_extend(notes: ExtendVolume, run: Run[Compute]) -> None:
