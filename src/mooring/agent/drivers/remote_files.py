@@ -335,21 +335,38 @@ class RemoteFiles(FileSnapshots):
         as NFS below 4.2, that of a volume that a host has stays to be taken: a guest may start
         meanwhile, and what it writes would be written over.
         """
-        path = self.record_path(grown.volume_id)
-        record = await self._run(lambda: files.read_record(path, Record))
-        if record is None or record.thin_from is None:
+        volume_id, beside = grown.volume_id, bool(grown.exports)
+        tail = await self._run(lambda: self._find_tail(volume_id))
+        if tail is None:
             return
-        span = (record.thin_from, grown.virtual_bytes)
-        path, beside = self.path(grown.volume_id), bool(grown.exports)
-        if await self._allocator.take(path, span, operation_key, beside_guests=beside):
-            await self._run(lambda: self._set_tail(grown.volume_id, None))
+        path, span = tail
+        is_taken = span[0] >= span[1] or await self._allocator.take(
+            path, span, operation_key, beside_guests=beside
+        )
+        if is_taken:
+            await self._run(lambda: self._set_tail(volume_id, None))
         else:
             log.warning(
                 "a thick volume that a host has got no space for what it grew by",
-                volume=grown.volume_id,
+                volume=volume_id,
                 reason="its file system takes no space by itself",
                 advice="mount its share by NFS 4.2, or extend it again when no server has it",
             )
+
+    def _find_tail(self, volume_id: str) -> tuple[Path, tuple[int, int]] | None:
+        """Return the file that has still to get space, and from where to where; None for none.
+
+        That is the lowest one. Once it has an overlay it keeps its size, which is a snapshot's,
+        however the volume grows; one that was merged into its overlay has none to get.
+        """
+        record = files.read_record(self.record_path(volume_id), Record)
+        if record is None or record.thin_from is None:
+            return None
+        lowest = self._chain_in(volume_id, record).layers[0]
+        path = self.directory / lowest.file
+        # Of no other format is the size of the file that of the disk, nor the offset a place in it.
+        size_bytes = path.stat().st_size if lowest.format == "raw" else 0
+        return path, (record.thin_from, size_bytes)
 
     def _check_space(self, pool: Pool, more_gib: int) -> None:
         if pool.free_gib < more_gib:
