@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         "locks are not released",
         "saga/engine.py",
-        "granted = locks.release(tx, saga_id)",
+        "granted = locks.release(tx, saga_id, keys)",
         "granted: list[str] = []",
         "tests/saga/test_engine.py",
     ),
@@ -188,8 +188,8 @@ MUTANTS = [
     Mutant(
         "an absorbed saga keeps its locks until it has paid",
         "saga/teller.py",
-        "            self.tools.let_go(tx, mark.id)\n",
-        "            self.tools.let_go(tx, self.mark.parent_id)\n",
+        "            self.tools.let_go(tx, mark.id, None)\n",
+        "            self.tools.let_go(tx, self.mark.parent_id, None)\n",
         "tests/saga/test_owing.py",
         "sqlite",
     ),

@@ -22,6 +22,7 @@ from tests.volume.backing_up import (
     images,
     make_volume,
     restore,
+    snapshot_of,
     status,
     storage,
     stored,
@@ -225,3 +226,61 @@ async def test_a_backup_whose_restore_was_shown_keeps_what_was_said_of_it_since(
     assert await cloud.unfinished() == []
     assert (await backup(cloud, backup_id))["status"] == "error"
     assert images(cloud) == []
+
+
+@pytest.mark.parametrize("of_snapshot", [False, True])
+async def test_a_backup_waits_for_no_host_once_it_is_shown(
+    cloud: SimulatedCloud, of_snapshot: bool
+) -> None:
+    volume_id = await make_volume(cloud)
+    fields = {"snapshot_id": await snapshot_of(cloud, volume_id)} if of_snapshot else {}
+    target = await make_volume(cloud)
+    async with silent(cloud, "DELETE", "/captures"):
+        backup_id = await begun(cloud, volume_id, **fields)
+        await cloud.pass_time(60.0)
+        assert (await backup(cloud, backup_id))["status"] == "available"
+        restored = await ask(cloud, f"{BACKUPS}/{backup_id}/restore", volume_id=target)
+        assert restored == 202
+        await cloud.pass_time(60.0)
+        assert await status(cloud, target) == "available"
+        deleted = await cloud.do("DELETE", f"{BACKUPS}/{backup_id}")
+        assert deleted is not None
+        assert deleted.status == 202
+        await cloud.pass_time(60.0)
+        assert (await cloud.ask("GET", f"{BACKUPS}/{backup_id}")).status == 404
+        assert captures(cloud) != []
+    await cloud.settle()
+    assert (stored(cloud), captures(cloud)) == ([], [])
+    assert await cloud.complaints() == []
+
+
+@pytest.mark.parametrize("to_new", [False, True])
+async def test_a_backup_waits_for_no_host_it_was_restored_to(
+    cloud: SimulatedCloud, to_new: bool
+) -> None:
+    backup_id, target = await begun(cloud, await make_volume(cloud)), await make_volume(cloud)
+    other = await make_volume(cloud)
+    await cloud.settle()
+    path = f"{BACKUPS}/{backup_id}/restore"
+    async with silent(cloud, "DELETE", "/images"):
+        assert await ask(cloud, path, **({} if to_new else {"volume_id": target})) == 202
+        await cloud.pass_time(60.0)
+        assert (await backup(cloud, backup_id))["status"] == "available"
+        assert await ask(cloud, path, volume_id=other) == 202
+        await cloud.pass_time(60.0)
+        assert await status(cloud, other) == "available"
+        deleted = await cloud.do("DELETE", f"{BACKUPS}/{backup_id}")
+        assert deleted is not None
+        assert deleted.status == 202
+        await cloud.pass_time(60.0)
+        assert (await cloud.ask("GET", f"{BACKUPS}/{backup_id}")).status == 404
+    await cloud.settle()
+    assert (stored(cloud), images(cloud)) == ([], [])
+    assert await cloud.complaints() == []
+
+
+async def ask(cloud: SimulatedCloud, path: str, **fields: str) -> int:
+    """Ask for a restore, and return the answer's status."""
+    answer = await cloud.do("POST", path, {"restore": fields})
+    assert answer is not None
+    return answer.status

@@ -287,6 +287,7 @@ class Saga(Generic[N]):
     mode            how the locks are taken: "refuse", "wait" or "preempt"
     answered_after  the step whose end the HTTP request waits for
     visible_after   the step from whose end on clients can see the result
+    lets_go         the keys, of its locks, that it holds no longer from there on, from the notes
     gives_way       whether a user may insist on something else: it is waited for as if its result
                     could be seen, and if it stays, a saga that pre-empts it may take its place
     pivot           the step from whose beginning on there is only forward
@@ -313,6 +314,7 @@ class Saga(Generic[N]):
         mode: Mode = "refuse",
         answered_after: str = "",
         visible_after: str = "",
+        lets_go: Callable[[N], Sequence[str]] | None = None,
         gives_way: bool = False,
         pivot: str = "",
         kept_after: str = "",
@@ -326,6 +328,7 @@ class Saga(Generic[N]):
     ) -> None:
         self.name, self.notes, self.steps, self.version = name, notes, steps, version
         self.locks: Callable[[N], Sequence[Lock]] = locks or (lambda _: ())
+        self.lets_go = lets_go
         self.mode: Mode = mode
         self.answered_after, self.visible_after, self.pivot = answered_after, visible_after, pivot
         self.kept_after = kept_after
@@ -353,6 +356,9 @@ class Saga(Generic[N]):
             named = getattr(self, column)
             if named and named not in names:
                 raise ValueError(f"saga {self.name} has no step {named} for {column}")
+        ways = [name for name in names if name in (self.pivot, self.visible_after)]
+        if self.lets_go and (self.pivot not in ways or ways[-1] != self.visible_after):
+            raise ValueError(f"saga {self.name} lets go of what it may have to take back")
         if self.failed_end and not self.pivot:
             raise ValueError(f"saga {self.name} has a failed_end and no pivot")
         if self.again and self.again.step not in self._places_of_return():

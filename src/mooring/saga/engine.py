@@ -331,9 +331,9 @@ class Engine(Generic[S]):
 
     # -- what runners tell ------------------------------------------------------------------
 
-    def let_go(self, tx: Session, saga_id: str) -> None:
-        """Release the locks that a saga holds or waits for, and wake those who have them now."""
-        granted = locks.release(tx, saga_id)
+    def let_go(self, tx: Session, saga_id: str, keys: Sequence[str] | None = None) -> None:
+        """Release what a saga holds or waits for, all or these; wake those who have it now."""
+        granted = locks.release(tx, saga_id, keys)
         if granted:
             free = update(_sagas).where(_sagas.c.id.in_(granted), _sagas.c.state == "locked")
             tx.execute(free.values(state="ready", wake_at=None))

@@ -126,9 +126,9 @@ def take(tx: Session, saga_id: str, wanted: Sequence[Lock], *, held: bool) -> di
     return {lock.key: number for lock in in_order} if held else {}
 
 
-def release(tx: Session, saga_id: str) -> list[str]:
-    """Let go of all locks of a saga; return the ids of those that now hold theirs."""
-    keys = _release.all(tx, of_saga=saga_id)
+def release(tx: Session, saga_id: str, only: Sequence[str] | None = None) -> list[str]:
+    """Let go of a saga's locks, all or `only` these keys; return whose are held by that."""
+    keys = _release.all(tx, of_saga=saga_id) if only is None else _release_some(tx, saga_id, only)
     return _grant(tx, keys) if keys else []
 
 
@@ -152,6 +152,11 @@ def waiting_on(tx: Session, saga_id: str) -> list[str]:
 
 def _load(tx: Session, keys: Sequence[str]) -> list[Held]:
     return _load_keys(len(keys)).all(tx, **{f"key_{at}": key for at, key in enumerate(keys)})
+
+
+def _release_some(tx: Session, saga_id: str, keys: Sequence[str]) -> list[str]:
+    mine = delete(_rows).where(_rows.c.saga_id == saga_id, _rows.c.key.in_(keys))
+    return list(tx.execute(mine.returning(_rows.c.key)).scalars())
 
 
 def _grant(tx: Session, freed: Iterable[str]) -> list[str]:

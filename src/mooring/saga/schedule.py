@@ -43,7 +43,7 @@ class Host(Protocol):
     clock: Clock
     owner: str
 
-    def let_go(self, tx: Session, saga_id: str) -> None:
+    def let_go(self, tx: Session, saga_id: str, keys: Sequence[str] | None = None) -> None:
         """Release the locks that a saga holds or waits for, and wake those who have them now."""
         ...
 

@@ -116,7 +116,7 @@ class Teller(Generic[S]):
         mark.spent_s += turn.duration_s
         if isinstance(result, Done):
             self.notes = self.notes if result.notes is None else result.notes
-            self._move_on(turn.place)
+            self._move_on(tx, turn.place)
         elif isinstance(result, Rested):
             self._rest(tx, turn.place, result.park)
         elif isinstance(result, TurnedAway):
@@ -198,9 +198,9 @@ class Teller(Generic[S]):
             self.mark.attempts += 1
             self._pause()
         else:
-            self._move_on(place)
+            self._move_on(tx, place)
 
-    def _move_on(self, place: Place) -> None:
+    def _move_on(self, tx: Session, place: Place) -> None:
         mark, saga, plan = self.mark, self.work.saga, self.plan()
         again = self._next_round(place, self.notes)
         self.notes = self.notes if again is None else again
@@ -212,8 +212,15 @@ class Teller(Generic[S]):
         if mark.heading == "forward":
             mark.begun = True
             mark.answered = mark.answered or _has_passed(plan, place, saga.answered_after)
-            mark.visible = mark.visible or _has_passed(plan, place, saga.visible_after)
+            if not mark.visible and _has_passed(plan, place, saga.visible_after):
+                mark.visible = True
+                self._free(tx)
         self._stand_at(plan.after(mark.heading, place))
+
+    def _free(self, tx: Session) -> None:
+        """Let go of what the saga needs no more once its result is shown."""
+        if self.work.saga.lets_go is not None:
+            self.tools.let_go(tx, self.mark.id, self.work.saga.lets_go(self.notes))
 
     def _next_round(self, place: Place, notes: Any) -> Any:
         """Return the notes to turn forward with behind this undo; None where it unwinds the rest.
@@ -296,7 +303,7 @@ class Teller(Generic[S]):
         mark.generations, mark.heading = list(self.work.generations.items()), "owing"
         self._stand_at(self.plan().first("owing"))
         if mark.state != "ended":
-            self.tools.let_go(tx, mark.id)
+            self.tools.let_go(tx, mark.id, None)
 
     def _pause(self) -> None:
         mark = self.mark

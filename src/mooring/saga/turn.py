@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -108,7 +108,7 @@ class Tools(Struct, Generic[S]):
     saved: Callable[[Session, Bookmark], None]
     start_child: Callable[[Session, Saga[Any], Any, str, Bookmark], None]
     abort_child: Callable[[Session, str], None]
-    let_go: Callable[[Session, str], None]
+    let_go: Callable[[Session, str, Sequence[str] | None], None]
 
 
 def is_transaction(part: Step | Child, mark: Bookmark) -> bool:

@@ -29,9 +29,10 @@ CREATE_BACKUP = Saga(
     Step("remove_capture", making.remove_capture, may_be_forgone=True),
     locks=lambda notes: (
         exclusive(f"volume:{notes.volume_id}"),
-        exclusive(f"backup:{notes.backup_id}"),
+        exclusive(making.lock_of(notes)),
     ),
     visible_after="show_available",
+    lets_go=lambda notes: (making.lock_of(notes),),
     pivot="show_available",
     undo_ends=(
         Step("drop_capture", making.drop_capture, may_be_forgone=True),

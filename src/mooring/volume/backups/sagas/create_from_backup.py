@@ -122,6 +122,8 @@ CREATE_VOLUME_FROM_BACKUP = Saga(
         exclusive(f"backup:{notes.backup_id}"),
     ),
     visible_after="show_available",
+    # The data at the host are the volume's alone.
+    lets_go=lambda notes: (f"backup:{notes.backup_id}",),
     pivot="show_available",
     owes=(Step("give_up_brought", give_up_brought, may_be_forgone=True, until_taken=True),),
     residue=("volumes", "messages"),

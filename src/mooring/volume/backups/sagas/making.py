@@ -47,6 +47,14 @@ class CreateBackup(Struct, frozen=True, kw_only=True):
     is_temporary: bool = False
 
 
+def lock_of(notes: CreateBackup) -> str:
+    """Return the key of the backup, which is let go once it is shown.
+
+    Its host's copy is removed without it: whoever restores or deletes it waits for no host.
+    """
+    return f"backup:{notes.backup_id}"
+
+
 def begin_backup(tx: Session, notes: CreateBackup, run: Run[Volume]) -> None:
     """Show it."""
     backup_rows.give(tx, notes.backup_id, run.saga_id)

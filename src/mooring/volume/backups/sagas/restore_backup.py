@@ -123,6 +123,8 @@ RESTORE_BACKUP = Saga(
         exclusive(f"backup:{notes.backup_id}"),
     ),
     visible_after="show_restored",
+    # The data at the host are the volume's alone.
+    lets_go=lambda notes: (f"backup:{notes.backup_id}",),
     pivot="show_restored",
     owes=(
         Step("give_up_copy", give_up_copy, may_be_forgone=True, until_taken=True),

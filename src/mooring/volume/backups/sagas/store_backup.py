@@ -25,10 +25,11 @@ STORE_BACKUP = Saga(
     ),
     Step("show_available", making.show_available),
     Step("remove_capture", making.remove_capture, may_be_forgone=True),
-    locks=lambda notes: (exclusive(f"backup:{notes.backup_id}"),),
+    locks=lambda notes: (exclusive(making.lock_of(notes)),),
     # Whoever made the copy lets go of the backup in the transaction that starts this.
     mode="wait",
     visible_after="show_available",
+    lets_go=lambda notes: (making.lock_of(notes),),
     pivot="show_available",
     undo_ends=(
         Step("drop_capture", making.drop_capture, may_be_forgone=True),
