@@ -41,19 +41,25 @@ async def remove_leaving(volume: Volume) -> None:
 
 
 def _find(tx: Session, volume: Volume, now: datetime) -> list[str]:
+    pools = [pool for pool in tx.scalars(select(BackendRow)) if _is_up(pool, volume, now)]
     query = (
-        select(SnapshotRow, BackendRow)
+        select(SnapshotRow)
         .join(VolumeRow, VolumeRow.id == SnapshotRow.volume_id)
-        .join(BackendRow, BackendRow.name == VolumeRow.backend)
         .where(SnapshotRow.leaves_since.is_not(None), SnapshotRow.saga_id == "")
-        .order_by(SnapshotRow.updated_at)
+        .where(VolumeRow.backend.in_([pool.name for pool in pools]))
+        .order_by(SnapshotRow.id)
         .limit(_AT_ONCE)
     )
-    return [
-        row.id
-        for row, pool in tx.execute(query)
-        if _is_due(row, now) and backends.is_up(pool, volume.settings, now)
-    ]
+    found, last = list[str](), ""
+    # Those that are not due may stand before others that are: page by page, until there are some.
+    while len(found) < _AT_ONCE and (page := list(tx.scalars(query.where(SnapshotRow.id > last)))):
+        found += [row.id for row in page if _is_due(row, now)]
+        last = page[-1].id
+    return found
+
+
+def _is_up(pool: BackendRow, volume: Volume, now: datetime) -> bool:
+    return backends.is_up(pool, volume.settings, now)
 
 
 def _is_due(row: SnapshotRow, now: datetime) -> bool:
