@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import hashlib
 import shutil
@@ -159,6 +160,13 @@ async def test_a_deleted_backup_is_gone_and_nobody_writes_to_it_late(store: Back
     assert await store.find_piece(OTHER, digest(DATA)) == DATA
 
 
+async def test_a_backup_that_two_delete_at_once_is_gone_for_both(store: BackupStore) -> None:
+    for _ in range(10):
+        await put(store, *(b"piece %d" % number for number in range(5)))
+        await asyncio.gather(store.delete(ONE), store.delete(ONE))
+        assert await store.backups() == {}
+
+
 @pytest.mark.parametrize("damaged", [b"{}", b"", b"\0" * 100])
 async def test_a_manifest_that_makes_no_sense_is_told(place: Place, damaged: bytes) -> None:
     await put(place.store, DATA)
@@ -249,6 +257,42 @@ async def test_a_directorys_removal_that_was_killed_is_gone_on_with(
     assert await store.backups() == {ONE: False}
     await store.delete(ONE)
     assert await store.backups() == {}
+
+
+async def test_a_directorys_removal_may_find_another_one_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, remove = DirectoryStore(tmp_path / "backups", makes=True), shutil.rmtree
+    await store.setup()
+    await put(store, DATA, b"more")
+
+    def come_second(path: Path) -> None:
+        remove(path)
+        remove(path)
+
+    monkeypatch.setattr(shutil, "rmtree", come_second)
+    await store.delete(ONE)
+    assert await store.backups() == {}
+
+
+async def test_a_directory_that_goes_away_in_a_removal_has_lost_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Directory(tmp_path / "backups")
+    await place.store.setup()
+    await put(place.store, DATA)
+    rename = Path.rename
+
+    def go_away(path: Path, target: Path) -> Path:
+        rename(tmp_path / "backups", tmp_path / "away")
+        return rename(path, target)
+
+    with monkeypatch.context() as away:
+        away.setattr(Path, "rename", go_away)
+        with pytest.raises(Unavailable):
+            await place.store.delete(ONE)
+    place.come_back()
+    assert await place.store.backups() == {ONE: True}
 
 
 async def test_a_directory_keeps_room_for_what_is_beside_it(

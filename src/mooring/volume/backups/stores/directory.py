@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -53,7 +54,7 @@ class DirectoryStore:
                 self._leave(len(data))
                 put(path, data)
 
-        await self._run(put_piece)
+        await self._run(put_piece, writes=True)
 
     async def put_manifest(self, manifest: Manifest) -> None:
         folder = self._folder(manifest.backup_id)
@@ -64,7 +65,7 @@ class DirectoryStore:
                 if path.name not in {*manifest.stored, _MANIFEST}:
                     path.unlink(missing_ok=True)
 
-        await self._run(put_manifest)
+        await self._run(put_manifest, writes=True)
 
     async def find_manifest(self, backup_id: str) -> Manifest | None:
         path = self._folder(backup_id) / _MANIFEST
@@ -86,12 +87,12 @@ class DirectoryStore:
         leaving = folder.with_name(f"{backup_id}{_LEAVING}")
 
         def delete() -> None:
-            if leaving.exists():
-                shutil.rmtree(leaving)
-            if folder.exists():
+            _remove(leaving)
+            # Somebody else may remove it at the same time: what is gone is as it should be.
+            with suppress(FileNotFoundError):
                 folder.rename(leaving)
-                sync_names(self._directory)
-                shutil.rmtree(leaving)
+            sync_names(self._directory)
+            _remove(leaving)
             sync_names(self._directory)
 
         await self._run(delete)
@@ -113,8 +114,11 @@ class DirectoryStore:
     def _folder(self, backup_id: str) -> Path:
         return self._directory / backup_id
 
-    async def _run(self, act: Callable[[], T], *, any_way: bool = False) -> T:
-        """Do something to the directory in a thread, and say what went wrong in our own words."""
+    async def _run(self, act: Callable[[], T], *, any_way: bool = False, writes: bool = False) -> T:
+        """Do something to the directory in a thread, and say what went wrong in our own words.
+
+        `writes` to a backup, whose folder is gone when it is deleted meanwhile.
+        """
 
         def attempt() -> T:
             try:
@@ -123,18 +127,18 @@ class DirectoryStore:
                     raise self._unavailable("it is not there")
                 return act()
             except OSError as error:
-                raise self._translate(error) from error
+                raise self._translate(error, writes=writes) from error
 
         return await run_to_end(attempt)
 
-    def _translate(self, error: OSError) -> MooringError:
+    def _translate(self, error: OSError, *, writes: bool) -> MooringError:
         if error.errno in _FULL:
             return NoCapacity(
                 f"The directory {self._directory} for backups is full; nothing of the backup was "
                 "kept. Delete other backups, or have room made.",
                 private=str(error),
             )
-        if isinstance(error, FileNotFoundError):
+        if writes and isinstance(error, FileNotFoundError):
             return Conflict(
                 "The backup was deleted while it was being written. Nothing of it is kept.",
                 private=str(error),
@@ -146,6 +150,14 @@ class DirectoryStore:
             f"The directory {self._directory} for backups cannot be used: {why}. See to it that "
             "the control plane reaches it, and may write there."
         )
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder and all in it, also beside others that do so. Raises OSError."""
+    while folder.exists():
+        # Of something in it, as a rule, that another one was faster to remove.
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def _is_whole(folder: Path) -> bool:
