@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import shutil
 import stat
 from datetime import timedelta
@@ -13,7 +15,7 @@ import pytest
 
 from mooring.backup import copy_state, run_backup
 from mooring.config import Settings
-from mooring.errors import Invalid
+from mooring.errors import Invalid, Unavailable
 from tests.cloud import SimulatedCloud
 
 pytestmark = pytest.mark.anyio
@@ -121,6 +123,54 @@ async def test_a_backup_has_the_images_and_is_for_its_owner_alone(tmp_path: Path
     assert stat.S_IMODE((tmp_path / "copy").stat().st_mode) == 0o700
     async with SimulatedCloud(tmp_path / "copy", hosts=()) as restored:
         assert (await restored.ask("GET", path)).content == b"content"
+
+
+async def test_a_backup_is_on_disk_with_its_name_before_anything_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, seen = tmp_path / "new" / "copy", list[str]()
+    fsync, rename = os.fsync, Path.rename
+
+    def note_fsync(descriptor: int) -> None:
+        seen.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    def note_rename(path: Path, to: Path) -> Path:
+        seen.append(f"{path} -> {to}")
+        return rename(path, to)
+
+    async with SimulatedCloud(tmp_path / "state") as cloud:
+        with monkeypatch.context() as noted:
+            noted.setattr(os, "fsync", note_fsync)
+            noted.setattr(Path, "rename", note_rename)
+            await run_backup(cloud.settings, target, lambda line: seen.append(f"said: {line}"))
+    partial = target.with_name("copy.partial")
+    at = seen.index(f"{partial} -> {target}")
+    before, behind = seen[:at], seen[at + 1 :]
+    copied = {str(partial / path.relative_to(target)) for path in target.rglob("*")}
+    assert {*copied, str(partial)} <= set(before)
+    assert {str(target.parent), str(tmp_path)} <= set(behind[:-1])
+    assert behind[-1].startswith("said: ")
+
+
+@pytest.mark.parametrize("broken", ["copy.partial/seal.key", "copy.partial", "."])
+async def test_a_backup_that_does_not_get_to_disk_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    fsync, said = os.fsync, list[str]()
+
+    def fail(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == tmp_path / broken:
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(descriptor)
+
+    async with SimulatedCloud(tmp_path / "state", hosts=()) as cloud:
+        with monkeypatch.context() as failing:
+            failing.setattr(os, "fsync", fail)
+            with pytest.raises(Unavailable, match="Input/output error"):
+                await run_backup(cloud.settings, tmp_path / "copy", said.append)
+    assert said == []
+    assert os.listdir(tmp_path) == ["state"]
 
 
 async def test_a_backup_into_a_directory_that_is_there_or_of_no_cloud_is_refused(

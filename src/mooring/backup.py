@@ -56,10 +56,15 @@ def copy_state(state: Path, target: Path) -> int:
         raise Invalid(f"There is no cloud in {state}. Name its directory with --state-dir.")
     try:
         shutil.rmtree(partial, ignore_errors=True)
+        named_in = [*_missing(target.parent), target.parent]
         partial.mkdir(mode=0o700, parents=True)
         copied = _copy(state, partial)
-        os.sync()
-        partial.rename(target)
+        for path in [*sorted(partial.rglob("*"), reverse=True), partial]:
+            _sync(path)
+        # From here on a failure removes it under its own name.
+        partial = partial.rename(target)
+        for folder in named_in:
+            _sync(folder)
     except sqlite3.Error as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise Unavailable(f"A database in {state} cannot be copied: {error}.") from error
@@ -67,6 +72,21 @@ def copy_state(state: Path, target: Path) -> int:
         shutil.rmtree(partial, ignore_errors=True)
         raise Unavailable(f"{error.filename or target}: {error.strerror}.") from error
     return copied
+
+
+def _missing(folder: Path) -> list[Path]:
+    """Return the directories in which those will be named that are to be made for this one."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    return [path.parent for path in made]
+
+
+def _sync(path: Path) -> None:
+    """Force a file, or the names in a directory, to disk. Raises OSError, also for lost writes."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _copy(state: Path, target: Path) -> int:
