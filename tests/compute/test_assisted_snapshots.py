@@ -200,25 +200,6 @@ async def test_a_snapshot_that_is_unknown_is_taken_back(stage: Stage) -> None:
     assert await stage.file_in_use() == stage.base
 
 
-async def test_a_stopped_server_whose_files_are_away_is_free_once_its_merge_is_given_up(
-    stage: Stage,
-) -> None:
-    await stage.begin()
-    await stage.create()
-    await stage.cloud.settle()
-    assert await stage.cloud.act(stage.server_id, "os-stop") == 202
-    await stage.cloud.settle()
-    stage.cloud.hypervisor().away.add(stage.volume_id)
-    await stage.begin("deleting")
-    assert (await stage.delete()).status == 204
-    await stage.cloud.settle()
-    assert stage.desk.statuses == {SNAPSHOT: "error_deleting"}
-    await stage.cloud.look_at_hosts()
-    assert await stage.cloud.act(stage.server_id, "os-start") == 202
-    await stage.cloud.settle()
-    assert (await stage.cloud.server(stage.server_id))["status"] == "ACTIVE"
-
-
 async def test_every_end_is_told_until_it_is_taken(stage: Stage) -> None:
     await stage.begin()
     stage.cloud.hypervisor().knobs.fail("snapshot_disk", Conflict("It will not go."))
