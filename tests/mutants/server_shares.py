@@ -10,7 +10,7 @@ MUTANTS = [
     Mutant(
         "a rule goes that another server relies on",
         _DOORS,
-        "    if any(one.state != REVOKING and (one.mapping_id, one.host) != where "
+        "    if any(one.state not in LEFT and (one.mapping_id, one.host) != where "
         "for one in others):\n",
         "    if not others:\n",
         _SHARES,

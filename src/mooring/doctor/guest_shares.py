@@ -15,7 +15,7 @@ _START = "Stop the server, if it runs, and start it: a start lets its host in an
 _SWEPT = "It is taken away within two minutes, unless an operation has it in hand."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
 _ON_ITS_WAY = ("attaching", "detaching")
-_HALF = ("granting", "revoking")
+_HALF = ("granting", "leaving", "revoking")
 
 
 def look(books: Books) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import guests
 from mooring.compute.shares import access_rules, mappings, share_places
-from mooring.compute.shares.share_places import GRANTED, GRANTING, MOUNTED, REVOKING
+from mooring.compute.shares.share_places import GRANTED, GRANTING, LEFT, MOUNTED, REVOKING
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.limits import COMPUTE_SHARE_LEAVES_S
 from mooring.saga.define import Park
@@ -195,7 +195,7 @@ def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place
     place = share_places.find(tx, *where)
     if place is None:
         return share_places.add(tx, *where, client, run.now())
-    if place.state == REVOKING:
+    if place.state in LEFT:
         share_places.change(tx, *where, run.now(), state=GRANTING, tries=0)
         return share_places.find(tx, *where)
     return place
@@ -210,7 +210,7 @@ def _begin_leaving(tx: Session, run: Run[Compute], folder: Folder) -> Place | No
     if place is None:
         return None
     others = share_places.of_client(tx, folder.share_id, place.access_to)
-    if any(one.state != REVOKING and (one.mapping_id, one.host) != where for one in others):
+    if any(one.state not in LEFT and (one.mapping_id, one.host) != where for one in others):
         share_places.remove(tx, *where)
         return None
     share_places.change(tx, *where, run.now(), state=REVOKING)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-GRANTING, GRANTED, MOUNTED, REVOKING = "granting", "granted", "mounted", "revoking"
+GRANTING, GRANTED, MOUNTED = "granting", "granted", "mounted"
+LEAVING, REVOKING = "leaving", "revoking"
+LEFT = frozenset({LEAVING, REVOKING})
+"""Of these no server relies on the rule."""
 
 
 class Place(Struct, frozen=True):

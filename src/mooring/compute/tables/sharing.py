@@ -58,6 +58,8 @@ class SharePlace(Base):
     state   granting: an operation has the share service let the host in
             granted:  the host is let in
             mounted:  and has the share mounted for the server
+            leaving:  the server is there no more, and the host is still to let go; others may rely
+                      on the rule
             revoking: an operation has the share service keep the host out; nobody may rely on the
                       rule any more
     """
@@ -65,7 +67,8 @@ class SharePlace(Base):
     __tablename__ = "share_places"
     __table_args__ = (
         CheckConstraint(
-            "state IN ('granting', 'granted', 'mounted', 'revoking')", name="known_state"
+            "state IN ('granting', 'granted', 'mounted', 'leaving', 'revoking')",
+            name="known_state",
         ),
     )
 

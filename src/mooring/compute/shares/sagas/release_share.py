@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from mooring.compute.shares import doors, folders, share_places
 from mooring.compute.shares.folders import Folder
-from mooring.compute.shares.share_places import REVOKING
+from mooring.compute.shares.share_places import LEAVING, LEFT, REVOKING
 from mooring.saga.define import Saga, Step, Together, exclusive
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ def hand_over(tx: Session, run: Run[Compute], folder: Folder) -> None:
     place = share_places.find(tx, folder.mapping_id, folder.host)
     if place is None or compute.sagas.holders(tx, lock_of(folder)):
         return
-    share_places.change(tx, folder.mapping_id, folder.host, run.now(), state=REVOKING)
+    if place.state != REVOKING:
+        # The host may be silent for long: until its rule is to go, other servers may rely on it.
+        share_places.change(tx, folder.mapping_id, folder.host, run.now(), state=LEAVING)
     compute.sagas.start(tx, RELEASE_SHARE, ReleaseShare(folder=folder))
 
 
@@ -62,7 +64,7 @@ async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> Together | Non
 async def revoke_left(notes: ReleaseShare, run: Run[Compute]) -> None:
     """Have the share service keep the host out, unless another server there relies on the rule."""
     if await _is_left(notes, run):
-        await doors.revoke(run, notes.folder, refused=REVOKING)
+        await doors.revoke(run, notes.folder, refused=LEAVING)
 
 
 def forget_left(tx: Session, notes: ReleaseShare, run: Run[Compute]) -> None:
@@ -79,7 +81,7 @@ async def _is_left(notes: ReleaseShare, run: Run[Compute]) -> bool:
 def _find_left(tx: Session, notes: ReleaseShare) -> bool:
     """Whether the host is still to let go: who gives the server the share again is let in anew."""
     place = share_places.find(tx, notes.folder.mapping_id, notes.folder.host)
-    return place is not None and place.state == REVOKING
+    return place is not None and place.state in LEFT
 
 
 RELEASE_SHARE = Saga(

@@ -13,7 +13,7 @@ import structlog
 
 from mooring.compute.shares import doors, folders, mappings, share_places
 from mooring.compute.shares.sagas import release_share
-from mooring.compute.shares.share_places import GRANTING, REVOKING
+from mooring.compute.shares.share_places import GRANTING, LEFT
 from mooring.errors import MooringError
 from mooring.saga.journal import is_unavailable
 
@@ -40,7 +40,7 @@ def break_off(tx: Session, run: Run[Compute], server_id: str) -> list[Folder]:
             left += [folders.folder_of(row, place.host) for place in places]
             continue
         for place in places:
-            if place.state in {GRANTING, REVOKING}:
+            if place.state in {GRANTING, *LEFT}:
                 # No guest has it there: it is mounted behind the first, unmounted before the other.
                 release_share.hand_over(tx, run, folders.folder_of(row, place.host))
     return left
