@@ -21,7 +21,8 @@ _FUSE = Path("/dev/fuse")
 _DENIED = re.compile(r"mount failed with .*\((1|13)\)|rejected us")
 _MISSING = re.compile(r"mount failed with .*\(2\)")
 _OPTION = re.compile(r"[a-z][a-z0-9_]{1,63}=[^\s,]{1,256}")
-_KEY, _PID = ".keyring", ".pid"
+_KEY, _PID, _BEGUN = ".keyring", ".pid", ".begun"
+"""Files of a client: its key while it mounts; its process; that it has not been seen to mount."""
 _CONNECTS = 3
 """What part of a mount's time Ceph's monitors may take to answer."""
 
@@ -38,25 +39,36 @@ class CephfsMounts(RealMounts):
 
     async def prepare(self) -> None:
         await super().prepare()
+        mounted = await self.mounted()
 
         def clear() -> None:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for path in mounted:
+                self._file(path, _BEGUN).unlink(missing_ok=True)
             for key in self._directory.glob(f"*{_KEY}"):
                 key.unlink(missing_ok=True)
 
         await run_to_end(clear)
 
     async def mount(self, wanted: Wanted, operation_key: str) -> None:
+        begun = self._file(wanted.path, _BEGUN)
         if wanted.path in await self.mounted():
+            await run_to_end(lambda: begun.unlink(missing_ok=True))
             return
         if not await run_to_end(_FUSE.exists):
             raise not_here(wanted.export, "it has no FUSE")
         find_program(self._find("ceph-fuse"))
-        # One that an agent has begun which was killed may come true yet.
-        await self._end_client(wanted.path)
+        if await run_to_end(begun.exists):
+            # One that an agent has begun which was killed may come true yet.
+            await self._end_client(wanted.path)
+        # Any other was mounted: it has what guests have written until that is with Ceph.
+        await self.unmount(wanted.path)
         await run_to_end(lambda: wanted.path.mkdir(mode=0o700, exist_ok=True))
         try:
+            # A file is enough, forced or not: no client outlives the machine's own end.
+            await run_to_end(begun.touch)
             await self._start_client(wanted, operation_key)
+            await run_to_end(begun.unlink)
         except (MooringError, OSError):
             await self._end_client(wanted.path)
             await self.unmount(wanted.path)
@@ -76,7 +88,8 @@ class CephfsMounts(RealMounts):
                 f"The client of the share at {path} still has data for Ceph, which does not "
                 "answer. See to the cluster and ask again; nobody uses the share any more."
             )
-        await run_to_end(lambda: self._file(path, _PID).unlink(missing_ok=True))
+        for suffix in (_PID, _BEGUN):
+            await run_to_end(lambda name=suffix: self._file(path, name).unlink(missing_ok=True))
 
     async def _start_client(self, wanted: Wanted, operation_key: str) -> None:
         """Run ceph-fuse until it has mounted; its key is in a file for as long as that takes."""
