@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from mooring.clients.transport import Forward, Request, Response, deliver_once
+from mooring.compute.shares.loops import sweep_shares
 from mooring.errors import Unavailable
 from tests.compute.sharing import SharingCloud, at
 
@@ -15,9 +18,9 @@ HANGS = 6
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path) -> AsyncIterator[SharingCloud]:
+async def cloud(tmp_path: Path, database: str) -> AsyncIterator[SharingCloud]:
     """Compute with the share service, which the doctor finds well in the end."""
-    async with SharingCloud(tmp_path) as opened:
+    async with SharingCloud(tmp_path, database=database) as opened:
         yield opened
         assert await opened.complaints() == []
 
@@ -61,5 +64,44 @@ async def test_a_share_is_mounted_again_where_it_was_still_to_be_unmounted(
     assert (await cloud.server(server_id))["status"] == "ACTIVE"
     assert await cloud.unfinished() == []
     assert await cloud.mounts() == [(server_id, share_id)]
+    assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
+    assert await cloud.shares(server_id) == {share_id: "active"}
+
+
+class LateLook:
+    """Keeps the next look at an access rule waiting, until it may go on."""
+
+    def __init__(self, cloud: SharingCloud) -> None:
+        self.asked, self.may_go_on = asyncio.Event(), asyncio.Event()
+        cloud.deliver = self._deliver
+
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
+        is_look = request.method == "GET" and "/share-access-rules/" in request.target
+        if is_look and not self.asked.is_set():
+            self.asked.set()
+            await self.may_go_on.wait()
+        return await deliver_once(request, forward)
+
+
+async def test_a_late_answer_about_a_rule_of_before_forgets_nobody_who_was_let_in_since(
+    cloud: SharingCloud,
+) -> None:
+    server_id, share_id = await cloud.make_shared()
+    await break_off_start(cloud, server_id)
+    look = LateLook(cloud)
+    while not look.asked.is_set():
+        await cloud.pass_time(1.0)
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    while (await cloud.server(server_id))["status"] != "ACTIVE":
+        await cloud.pass_time(1.0)
+    assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
+    look.may_go_on.set()
+    await cloud.settle()
+    assert await cloud.unfinished() == []
+    assert await cloud.places() == [(server_id, "host1", "mounted")]
+    assert await cloud.mounts() == [(server_id, share_id)]
+    # Nobody takes the rule for one that leaked, either.
+    await sweep_shares.sweep_once(cloud.compute)
+    await cloud.settle()
     assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
     assert await cloud.shares(server_id) == {share_id: "active"}

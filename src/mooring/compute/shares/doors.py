@@ -16,10 +16,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from mooring.clients.share import NewRule
 from mooring.compute.hosts import guests
-from mooring.compute.shares import access_rules, mappings, share_places
-from mooring.compute.shares.share_places import GRANTED, GRANTING, LEFT, MOUNTED, REVOKING
+from mooring.compute.shares import access_rules, leaving_places, mappings, share_places
+from mooring.compute.shares.share_places import GRANTED, GRANTING, LEAVING, LEFT, MOUNTED, REVOKING
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.limits import COMPUTE_SHARE_LEAVES_S
 from mooring.saga.define import Park
@@ -78,29 +80,37 @@ async def grant(run: Run[Compute], folder: Folder) -> None:
 
 
 async def revoke(
-    run: Run[Compute], folder: Folder, *, undoes: bool = False, refused: str = GRANTED
+    run: Run[Compute], folder: Folder, *, undoes: bool = False, is_left: bool = False
 ) -> None:
     """Keep a host out of a share and wait until it is; forget its place.
 
     A rule on which another place relies is spared: of another server, or of this one at another
     host. A rule, or a share, that is gone is fine. With `undoes` this is the undo of the step that
-    granted, none of whose calls acts any more. Raises what the share service says against it, and
-    the place stays then, in the state `refused`; Park while the share service is at it.
+    granted, none of whose calls acts any more. With `is_left` the server may be given the share
+    there meanwhile: then nothing is kept out or forgotten. Raises what the share service says
+    against it, and the place stays then; Park while the share service is at it.
     """
     before = await _find_place(run, folder)
     if before is None:
         return
     none_made = undoes and await _bury(run, folder, before)
-    place = await run.service.store.write(partial(_begin_leaving, run=run, folder=folder))
+    place = await run.service.store.write(
+        partial(_begin_leaving, run=run, folder=folder, is_left=is_left)
+    )
     if place is None:
         return
     rule = await _find_own(run, folder, place, none_made=none_made)
     if rule is not None and rule.state not in access_rules.LEAVING:
-        await _have_denied(run, folder, place, rule, refused)
+        place = await _have_denied(
+            run, folder, place, rule, refused=LEAVING if is_left else GRANTED
+        )
         rule = await _find_own(run, folder, place)
-    if rule is not None:
+    going = replace(place, state=REVOKING)
+    is_out = rule is None and await run.service.store.write(
+        partial(leaving_places.forget, run=run, folder=folder, seen=going)
+    )
+    if not is_out:
         raise Park(seconds=access_rules.pause_s(run), timeout_s=COMPUTE_SHARE_LEAVES_S)
-    await run.service.store.write(partial(_forget, run=run, folder=folder))
 
 
 async def look(run: Run[Compute], folder: Folder) -> None:
@@ -110,7 +120,9 @@ async def look(run: Run[Compute], folder: Folder) -> None:
         return
     rule = await _find_own(run, folder, place)
     if rule is None:
-        await run.service.store.write(partial(_forget, run=run, folder=folder))
+        await run.service.store.write(
+            partial(leaving_places.forget, run=run, folder=folder, seen=place)
+        )
     else:
         await _change(run, folder, state=GRANTED, rule_id=rule.id, rule_is_ours=True)
 
@@ -201,13 +213,15 @@ def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place
     return place
 
 
-def _begin_leaving(tx: Session, run: Run[Compute], folder: Folder) -> Place | None:
-    """Note that nobody may rely on the rule any more; None, and no place, when others do."""
-    require_lease(tx, run)
-    mappings.of_share(tx, folder.share_id)
-    where = folder.mapping_id, folder.host
-    place = share_places.find(tx, *where)
-    if place is None:
+def _begin_leaving(
+    tx: Session, run: Run[Compute], folder: Folder, *, is_left: bool
+) -> Place | None:
+    """Note that nobody may rely on the rule any more; None, and no place, when others do.
+
+    With `is_left` None, too, where the server itself relies on it again.
+    """
+    where, place = (folder.mapping_id, folder.host), leaving_places.lock(tx, run, folder)
+    if place is None or (is_left and place.state not in LEFT):
         return None
     others = share_places.of_client(tx, folder.share_id, place.access_to)
     if any(one.state not in LEFT and (one.mapping_id, one.host) != where for one in others):
@@ -215,11 +229,6 @@ def _begin_leaving(tx: Session, run: Run[Compute], folder: Folder) -> Place | No
         return None
     share_places.change(tx, *where, run.now(), state=REVOKING)
     return place
-
-
-def _forget(tx: Session, run: Run[Compute], folder: Folder) -> None:
-    require_lease(tx, run)
-    share_places.remove(tx, folder.mapping_id, folder.host)
 
 
 def _note_rule(tx: Session, run: Run[Compute], folder: Folder, client: str, rule_id: str) -> None:
@@ -318,8 +327,9 @@ async def _retry(run: Run[Compute], folder: Folder, place: Place, rule: Rule) ->
 
 async def _have_denied(
     run: Run[Compute], folder: Folder, place: Place, rule: Rule | LockedRule, refused: str
-) -> None:
+) -> Place:
     """Deny a rule, and again when that failed. Raises Conflict when it does not help."""
+    change = partial(leaving_places.change, run=run, folder=folder, seen=place)
     tried = place.tries if place.state == REVOKING else 0
     try:
         if tried >= DENIALS:
@@ -331,10 +341,13 @@ async def _have_denied(
         await _deny(run, folder, rule, tried)
     except MooringError as error:
         if not is_unavailable(error):
-            await _change(run, folder, state=refused, tries=0)
+            values: dict[str, str | int] = {"state": refused, "tries": 0}
+            await run.service.store.write(partial(change, values=values))
         raise
     # Its lock, by which it was known until now, goes with it.
-    await _change(run, folder, tries=tried + 1, rule_id=rule.id, rule_is_ours=True)
+    noted = {"tries": tried + 1, "rule_id": rule.id, "rule_is_ours": True}
+    await run.service.store.write(partial(change, values=noted))
+    return replace(place, rule_id=rule.id, rule_is_ours=True)
 
 
 async def _deny(run: Run[Compute], folder: Folder, rule: Rule | LockedRule, tried: int) -> None:

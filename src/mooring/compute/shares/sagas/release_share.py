@@ -64,7 +64,7 @@ async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> Together | Non
 async def revoke_left(notes: ReleaseShare, run: Run[Compute]) -> None:
     """Have the share service keep the host out, unless another server there relies on the rule."""
     if await _is_left(notes, run):
-        await doors.revoke(run, notes.folder, refused=LEAVING)
+        await doors.revoke(run, notes.folder, is_left=True)
 
 
 def forget_left(tx: Session, notes: ReleaseShare, run: Run[Compute]) -> None:
