@@ -13,7 +13,7 @@ from sqlalchemy import delete, func, select
 
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.identity import bodies, users
-from mooring.identity.tables import ApplicationCredentialRow
+from mooring.identity.tables import ApplicationCredentialRow, GroupRow, MemberRow
 from mooring.row_limits import IDENTITY_CREDENTIALS, IDENTITY_DESCRIPTION_CHARACTERS
 from mooring.web import words
 
@@ -44,10 +44,23 @@ class NewCredential(Struct, frozen=True):
     access_rules: list[dict[str, Any]] | None = None
 
 
+def hold(tx: Session, user_id: str) -> None:
+    """Keep others from changing a user, what its groups have, and its credentials. Raises NotFound.
+
+    Groups come before the user, as where one is taken out of them.
+    """
+    query = select(GroupRow).join(MemberRow, MemberRow.group_id == GroupRow.id)
+    tx.scalars(query.where(MemberRow.user_id == user_id).order_by(GroupRow.id)).all()
+    users.find(tx, user_id)
+
+
 def create(
     tx: Session, worth: Standing, new: NewCredential, *, secret_hash: str, now: datetime
 ) -> ApplicationCredentialRow:
-    """Make a credential for a token's user and project. Raises Invalid, Forbidden, Conflict."""
+    """Make a credential for a token's user and project, which is held (`hold`).
+
+    Raises Invalid, Forbidden, Conflict.
+    """
     kind, _, project_id = worth.scope.partition(":")
     if kind != "project":
         raise Invalid("An application credential is made with a token for a project.")
@@ -55,8 +68,6 @@ def create(
     if new.access_rules:
         raise Invalid("Access rules are not supported here. Leave access_rules out, or empty.")
     user_id = worth.user.id
-    # Nobody else makes one for the same user until the transaction ends.
-    users.find(tx, user_id)
     taken = select(ApplicationCredentialRow.id).where(
         ApplicationCredentialRow.user_id == user_id, ApplicationCredentialRow.name == new.name
     )

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, literal, or_, select, update
 
 from mooring.errors import Forbidden
-from mooring.identity import bodies, grants, own, rows
+from mooring.identity import bodies, grants, losses, own, rows
 from mooring.identity.tables import (
     ApplicationCredentialRow,
     DomainRow,
@@ -68,6 +68,7 @@ def create(tx: Session, new: NewDomain, extra: dict[str, Any]) -> DomainRow:
 def change(tx: Session, domain_id: str, changes: DomainChange, extra: dict[str, Any]) -> DomainRow:
     """Change a domain; disabling it ends all tokens of its users, for it and for its projects.
 
+    Application credentials rest until it is enabled again: nothing was taken from anybody.
     Raises NotFound, Conflict for a name that is taken, Forbidden when it cannot be disabled.
     """
     row = find(tx, domain_id)
@@ -98,7 +99,10 @@ def remove(tx: Session, domain_id: str) -> None:
             "disable it first."
         )
     # Held until the end: a role that is being given on one of them is there to be taken by then.
-    tx.scalars(select(ProjectRow).where(ProjectRow.domain_id == domain_id)).all()
+    # So is an application credential that is being made by what a group gives.
+    for table in (ProjectRow, GroupRow):
+        tx.scalars(select(table).where(table.domain_id == domain_id)).all()
+    losses.end_credentials_by_groups_of(tx, domain_id)
     grants.forget_scope(tx, f"domain:{domain_id}")
     for statement in _forgetting(domain_id):
         tx.execute(statement, execution_options={"synchronize_session": False})

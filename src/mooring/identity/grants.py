@@ -71,8 +71,9 @@ def has(tx: Session, grant: Grant) -> bool:
 
 
 def take(tx: Session, grant: Grant, *, until: datetime) -> None:
-    """Take a role. Raises NotFound when it was not given there, Forbidden where a service needs it.
+    """Take a role, and with it the application credentials that its holders have on that project.
 
+    Raises NotFound when it was not given there, Forbidden where a service needs it.
     `until`: when every token of now is worth nothing any more. They lose the role at once.
     """
     if not has(tx, grant):
@@ -85,6 +86,10 @@ def take(tx: Session, grant: Grant, *, until: datetime) -> None:
         )
     )
     losses.remember(tx, *_words(grant), until=until)
+    if grant.holder.kind == GROUP:
+        losses.end_credentials_of_members(tx, grant.holder.id, grant.scope)
+    else:
+        losses.end_credentials_there(tx, grant.holder.id, grant.scope)
 
 
 def held(tx: Session, holder: Holder, scope: str) -> list[RoleRow]:

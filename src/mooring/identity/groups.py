@@ -70,8 +70,12 @@ def change(tx: Session, group_id: str, changes: GroupChange, extra: dict[str, An
 
 
 def remove(tx: Session, group_id: str) -> None:
-    """Delete a group: its users lose the roles that they had by it. Raises NotFound."""
+    """Delete a group: its users lose the roles that they had by it. Raises NotFound.
+
+    So they do their application credentials where the group had roles.
+    """
     row = find(tx, group_id)
+    losses.end_credentials_by_group(tx, group_id)
     tx.execute(delete(GroupGrantRow).where(GroupGrantRow.group_id == group_id))
     tx.execute(delete(MemberRow).where(MemberRow.group_id == group_id))
     rows.remove(tx, row)
@@ -100,9 +104,11 @@ def check_member(tx: Session, group_id: str, user_id: str) -> None:
 def take_out(tx: Session, group_id: str, user_id: str, *, until: datetime) -> None:
     """Take a user out of a group. Raises NotFound when it is not in it.
 
+    Its application credentials where the group has roles end.
     `until`: when every token of now is worth nothing any more. They lose its roles at once.
     """
     check_member(tx, group_id, user_id)
+    losses.end_credentials_by_group(tx, group_id, user_id)
     tx.execute(
         delete(MemberRow).where(MemberRow.group_id == group_id, MemberRow.user_id == user_id)
     )

@@ -92,6 +92,7 @@ def change(
 ) -> ProjectRow:
     """Change a project; disabling it ends all tokens of before.
 
+    Application credentials rest until it is enabled again: nothing was taken from anybody.
     Raises NotFound, Conflict for a name that is taken, Forbidden for what our services need of it.
     """
     row = find(tx, project_id)

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, or_, select
 
 from mooring.errors import Conflict, Forbidden
-from mooring.identity import bodies, own, rows
+from mooring.identity import bodies, losses, own, rows
 from mooring.identity.tables import GrantRow, GroupGrantRow, ImplicationRow, RoleRow
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
 
 
 def remove(tx: Session, role_id: str) -> None:
-    """Delete a role with its grants.
+    """Delete a role with its grants, and the application credentials that these allowed.
 
     Raises NotFound, Forbidden for an immutable one and for one of our services.
     """
@@ -92,6 +92,7 @@ def remove(tx: Session, role_id: str) -> None:
     own.refuse_removal(row)
     if row.immutable:
         raise _immutable(row)
+    losses.end_credentials_of_role(tx, role_id)
     for table in (GrantRow, GroupGrantRow):
         tx.execute(delete(table).where(table.role_id == role_id))
     tx.execute(

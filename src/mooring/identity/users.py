@@ -8,10 +8,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, select
 
 from mooring.errors import Unauthenticated
-from mooring.identity import bodies, domains, own, rows
+from mooring.identity import bodies, domains, losses, own, rows
 from mooring.identity.standing import INVALID
 from mooring.identity.tables import (
-    ApplicationCredentialRow,
     DomainRow,
     GrantRow,
     MemberRow,
@@ -104,6 +103,7 @@ def change(
 ) -> UserRow:
     """Change a user; a new password, or disabling, ends all tokens of before.
 
+    Disabling ends its application credentials, too; what an earlier release left goes in the end.
     Raises NotFound, Conflict for a name that is taken, Forbidden for what our services need of it.
     """
     row = find(tx, user_id)
@@ -116,6 +116,8 @@ def change(
         del given["password"]
     if "password_hash" in given or given.get("enabled") is False:
         given["token_generation"] = row.token_generation + 1
+    if not (row.enabled and given.get("enabled", True)):
+        losses.end_credentials_of_user(tx, user_id)
     return rows.change(tx, row, given, extra)
 
 
@@ -148,5 +150,5 @@ def remove(tx: Session, user_id: str) -> None:
     own.refuse_removal(row)
     tx.execute(delete(MemberRow).where(MemberRow.user_id == user_id))
     tx.execute(delete(GrantRow).where(GrantRow.user_id == user_id))
-    tx.execute(delete(ApplicationCredentialRow).where(ApplicationCredentialRow.user_id == user_id))
+    losses.end_credentials_of_user(tx, user_id)
     rows.remove(tx, row)

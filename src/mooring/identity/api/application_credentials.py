@@ -45,15 +45,15 @@ async def create_credential(call: Call[Identity], new: NewCredential) -> Reply:
     """Make an application credential; its secret is shown this once."""
     identity = call.service
     call.require("identity:create_application_credential", {"user_id": call.path["user_id"]})
-    if new.secret is None:
-        secret, hashed = passwords.make_secret(_SECRET_BYTES)
-    else:
-        secret, hashed = new.secret, await identity.hasher.hash(new.secret)
+    secret, hashed = await _secret(identity, new.secret)
     now = identity.clock.now()
 
     def create(tx: Session) -> dict[str, Any]:
+        known = _roles(call, tx)
+        # Held before it is seen what they give: nobody takes it until the credential is there.
+        credentials.hold(tx, call.path["user_id"])
         row = credentials.create(tx, _worth(call, tx), new, secret_hash=hashed, now=now)
-        return views.credential(call, row, _roles(call, tx))
+        return views.credential(call, row, known)
 
     made = await identity.change(create)
     return Reply(201, {"application_credential": {**made, "secret": secret}})
@@ -84,6 +84,13 @@ async def delete_credential(call: Call[Identity]) -> Reply:
 
     await call.service.change(remove)
     return Reply(204)
+
+
+async def _secret(identity: Identity, chosen: str | None) -> tuple[str, str]:
+    """Return the secret that somebody chose, or else a new one, and its hash."""
+    if chosen is None:
+        return passwords.make_secret(_SECRET_BYTES)
+    return chosen, await identity.hasher.hash(chosen)
 
 
 def _worth(call: Call[Identity], tx: Session) -> Standing:
