@@ -107,7 +107,9 @@ class _Proven(Struct, frozen=True):
     scope: str | None = None
     credential_id: str = ""
     expires_at: datetime | None = None
-    root_audit_id: str = ""
+    audit_ids: tuple[str, ...] = ()
+    whole: bool = True
+    """These two of the token that was shown."""
 
 
 async def log_in(identity: Identity, auth: Auth, caller: Caller) -> tuple[Token, Standing]:
@@ -127,7 +129,6 @@ async def log_in(identity: Identity, auth: Auth, caller: Caller) -> tuple[Token,
         return scope, standing.find(tx, proven.user_id, scope, credential_id=credential_id, now=now)
 
     scope, worth = await identity.store.read(settle)
-    audit_ids = (tokens.new_audit_id(), *([proven.root_audit_id] if proven.root_audit_id else []))
     lifetime = timedelta(seconds=identity.token_lifetime_s)
     token = Token(
         user_id=proven.user_id,
@@ -135,7 +136,8 @@ async def log_in(identity: Identity, auth: Auth, caller: Caller) -> tuple[Token,
         methods=proven.methods,
         issued_at=now,
         expires_at=(proven.expires_at or now + lifetime).replace(microsecond=0),
-        audit_ids=audit_ids,
+        audit_ids=(tokens.new_audit_id(), *proven.audit_ids),
+        whole=proven.whole,
         generation=proven.generation,
         credential_id=proven.credential_id,
         place_generation=worth.place.generation if worth.place else 0,
@@ -161,7 +163,7 @@ async def _prove(identity: Identity, proofs: Proofs, caller: Caller, now: dateti
     if len({one.user_id for one in proven}) != 1:
         raise Unauthenticated(INVALID, private="methods of different users")
     methods = tuple(dict.fromkeys(method for one in proven for method in one.methods))
-    strongest = max(proven, key=lambda one: (bool(one.credential_id), bool(one.root_audit_id)))
+    strongest = max(proven, key=lambda one: (bool(one.credential_id), bool(one.audit_ids)))
     return _Proven(
         strongest.user_id,
         min(one.generation for one in proven),
@@ -169,7 +171,8 @@ async def _prove(identity: Identity, proofs: Proofs, caller: Caller, now: dateti
         strongest.scope,
         strongest.credential_id,
         strongest.expires_at,
-        strongest.root_audit_id,
+        strongest.audit_ids,
+        strongest.whole,
     )
 
 
@@ -218,7 +221,8 @@ async def _prove_token(identity: Identity, text: str, now: datetime) -> _Proven:
         generation,
         methods,
         expires_at=token.expires_at,
-        root_audit_id=token.audit_ids[-1],
+        audit_ids=token.audit_ids,
+        whole=token.whole,
     )
 
 

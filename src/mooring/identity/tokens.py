@@ -31,10 +31,19 @@ if TYPE_CHECKING:
 METHODS = ("password", "token", "application_credential")
 _KINDS = ("", "project", "domain", "system")
 _ID_DIGITS = 32
+_WHOLE, _FOLDED = 1, 2
+"""Forms of a token: with all that it was made from, or with its own and the first one alone."""
+_ROOM_BYTES = 127
+"""What 255 characters hold: 191 bytes, less 57 of Fernet's, in whole blocks of 16 with a pad."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
-    """A token's content. `audit_ids` are its own and, after an exchange, that of the first one."""
+    """A token's content.
+
+    `audit_ids` are its own and, after exchanges, those of all that it was made from, up to the
+    first one: whichever of them is ended, it ends. One that has no room for them has its own and
+    the first one, and is not `whole`: it ends with any of that chain but the first's own others.
+    """
 
     user_id: str
     scope: str
@@ -47,6 +56,12 @@ class Token(Struct, frozen=True, kw_only=True):
     credential_id: str = ""
     place_generation: int | None = None
     """Of its project or domain when it was issued; None in tokens of before those were counted."""
+    whole: bool = True
+
+    @property
+    def shown_audit_ids(self) -> tuple[str, ...]:
+        """What clients are told: its own and, after an exchange, that of the first one."""
+        return tuple(dict.fromkeys((self.audit_ids[0], self.audit_ids[-1])))
 
 
 class _Packed(Struct, frozen=True, array_like=True):
@@ -65,9 +80,17 @@ class _Packed(Struct, frozen=True, array_like=True):
 
 def issue(identity: Identity, token: Token) -> str:
     """Return the text of a token, at most 255 characters."""
+    content = _encode(token)
+    if len(content) > _ROOM_BYTES:
+        ends = token.audit_ids[0], token.audit_ids[-1]
+        content = _encode(msgspec.structs.replace(token, audit_ids=ends, whole=False))
+    return identity.keys.encrypt(content)
+
+
+def _encode(token: Token) -> bytes:
     kind, _, place = token.scope.partition(":")
     packed = _Packed(
-        1,
+        _WHOLE if token.whole else _FOLDED,
         bytes.fromhex(token.user_id),
         sum(1 << METHODS.index(method) for method in token.methods),
         _KINDS.index(kind),
@@ -79,7 +102,7 @@ def issue(identity: Identity, token: Token) -> str:
         token.generation,
         token.place_generation,
     )
-    return identity.keys.encrypt(msgspec.msgpack.encode(packed))
+    return msgspec.msgpack.encode(packed)
 
 
 def read(identity: Identity, text: str) -> Token:
@@ -101,6 +124,7 @@ def read(identity: Identity, text: str) -> Token:
         generation=packed.generation,
         credential_id=packed.credential.hex(),
         place_generation=packed.place_generation,
+        whole=packed.form != _FOLDED,
     )
 
 
@@ -114,7 +138,8 @@ def check(tx: Session, token: Token, now: datetime, *, allow_expired: bool = Fal
     grace = timedelta(seconds=limits.IDENTITY_EXPIRED_S if allow_expired else 0)
     if token.expires_at + grace <= now:
         raise Unauthenticated(INVALID, private="an expired token")
-    revoked = select(RevocationRow.audit_id).where(RevocationRow.audit_id.in_(token.audit_ids))
+    ends = token.audit_ids if token.whole else (*token.audit_ids, _chain(token))
+    revoked = select(RevocationRow.audit_id).where(RevocationRow.audit_id.in_(ends))
     if tx.execute(revoked).first() is not None:
         raise Unauthenticated(INVALID, private="a revoked token")
     if not _is_of_now(tx, token):
@@ -140,10 +165,16 @@ def _is_of_now(tx: Session, token: Token) -> bool:
 
 
 def revoke(tx: Session, token: Token, now: datetime) -> None:
-    """End a token, and with it those that were made from it."""
+    """End a token, and with it those that were made from it.
+
+    One in the middle of a chain may be what tokens that do not name it were made from: with it end
+    all of the chain that had no room for what they were made from.
+    """
     tx.execute(delete(RevocationRow).where(RevocationRow.forget_at < now))
     forget_at = token.expires_at + timedelta(seconds=limits.IDENTITY_EXPIRED_S)
     tx.merge(RevocationRow(audit_id=token.audit_ids[0], forget_at=forget_at))
+    if len(token.audit_ids) > 1:
+        tx.merge(RevocationRow(audit_id=_chain(token), forget_at=forget_at))
 
 
 def info(token: Token, worth: Standing) -> TokenInfo:
@@ -162,7 +193,7 @@ def info(token: Token, worth: Standing) -> TokenInfo:
         system_scope="all" if kind == "system" else "",
         roles=frozenset(name.lower() for _, name in worth.roles),
         methods=token.methods,
-        audit_ids=token.audit_ids,
+        audit_ids=token.shown_audit_ids,
         application_credential_id=token.credential_id,
         issued_at=token.issued_at,
         expires_at=token.expires_at,
@@ -215,6 +246,11 @@ def _pack(kind: str, place: str) -> bytes:
 def _unpack(kind: str, place: bytes) -> str:
     is_id = kind in {"project", "domain"} and len(place) == _ID_DIGITS // 2
     return place.hex() if is_id else place.decode()
+
+
+def _chain(token: Token) -> str:
+    """Return what stands for a chain among the tokens that were ended: no audit id has a colon."""
+    return f"chain:{token.audit_ids[-1]}"
 
 
 def _audit_text(audit: bytes) -> str:

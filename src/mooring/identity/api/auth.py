@@ -135,7 +135,7 @@ async def _body(call: Call[Identity], token: Token, worth: Standing) -> dict[str
     body: dict[str, Any] = {
         "methods": list(token.methods),
         "user": {**_place(worth.user), "password_expires_at": None},
-        "audit_ids": list(token.audit_ids),
+        "audit_ids": list(token.shown_audit_ids),
         "issued_at": views.time(token.issued_at),
         "expires_at": views.time(token.expires_at),
     }
