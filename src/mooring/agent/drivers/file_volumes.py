@@ -98,7 +98,7 @@ class FileVolumes(WithoutFence, ABC):
 
     def chain_of(self, volume_id: str) -> Chain | None:
         """Return the files that a volume consists of, None when there is none."""
-        record = files.read_record(self.record_path(volume_id), Record)
+        record = self._paths.read(volume_id)
         return None if record is None else self._chain_in(volume_id, record)
 
     def keep_chain(self, volume_id: str, chain: Chain, *, spare: str = "") -> None:
@@ -264,7 +264,7 @@ class FileVolumes(WithoutFence, ABC):
         shows_locks = await self.shows_locks()
 
         def look() -> Holders:
-            record = files.read_record(self.record_path(volume_id), Record)
+            record = self._paths.read(volume_id)
             if record is None:
                 raise NotFound(f"Volume {volume_id} is not on this host.")
             chain = self._chain_in(volume_id, record)
@@ -319,7 +319,7 @@ class FileVolumes(WithoutFence, ABC):
                 left.unlink(missing_ok=True)
 
     def _find(self, volume_id: str) -> VolumeFile | None:
-        record = files.read_record(self.record_path(volume_id), Record)
+        record = self._paths.read(volume_id)
         if record is None:
             return None
         chain = self._chain_in(volume_id, record)

@@ -55,8 +55,8 @@ class Records:
         return self.directory / RECORDS / f"{PREFIX}{volume_id}.json"
 
     def read(self, volume_id: str) -> Record | None:
-        """Return what is written down of a volume."""
-        return files.read_record(self.path(volume_id), Record)
+        """Return what is written down of a volume, or None. Raises Unavailable: it is damaged."""
+        return files.read_record(self.path(volume_id), Record, forced=True)
 
     def keep(self, volume_id: str, record: Record) -> None:
         """Write a volume's record to disk, whole or not at all. Raises NoCapacity."""

@@ -29,7 +29,7 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.file_snapshots import FileSnapshots
-from mooring.agent.drivers.records import RECORDS, Record
+from mooring.agent.drivers.records import RECORDS
 from mooring.agent.drivers.remote_cache import CACHED, CachePolicy, ShareCache
 from mooring.agent.drivers.remote_options import Secure
 from mooring.agent.mounts import Mounts, Space, mount_point
@@ -320,7 +320,7 @@ class RemoteFiles(FileSnapshots):
 
         Whoever extends the volume again takes it, should this agent die before it has.
         """
-        record = files.read_record(self.record_path(volume_id), Record)
+        record = self._paths.read(volume_id)
         known = record.thin_from if record else None
         self._set_tail(volume_id, begin if known is None else known)
         return known
