@@ -56,8 +56,8 @@ MUTANTS = [
     Mutant(
         "forbidden traits are welcome",
         "placement/candidates.py",
-        "            ~exists().where(\n                ProviderTraitRow",
-        "            exists().where(\n                ProviderTraitRow",
+        "found.append(~exists().where(_has(kind, barred)))",
+        "found.append(exists().where(_has(kind, barred)))",
         "tests/placement/test_candidates.py",
         "test_traits_tree_aggregates_and_limit_choose",
     ),

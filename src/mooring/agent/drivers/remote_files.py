@@ -359,7 +359,7 @@ class RemoteFiles(FileSnapshots):
         That is the lowest one. Once it has an overlay it keeps its size, which is a snapshot's,
         however the volume grows; one that was merged into its overlay has none to get.
         """
-        record = files.read_record(self.record_path(volume_id), Record)
+        record = self._paths.read(volume_id)
         if record is None or record.thin_from is None:
             return None
         lowest = self._chain_in(volume_id, record).layers[0]
