@@ -69,7 +69,7 @@ async def evacuate(
         checks.check_volumes(server, rows)
         _require_one_place(tx, source, rows)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
-        disk_places.choose_host(tx, server_id, source.name, now)
+        waiting = disk_places.choose_host(tx, server_id, source.name, now)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         new = New(uuid=str(uuid.uuid4()), saga_id=saga_id, type=migrations.EVACUATION)
         row = migrations.add(tx, server, who, now, new)
@@ -79,6 +79,7 @@ async def evacuate(
             wished_host=host,
             disks=[moving(one) for one in rows],
             known=attached,
+            waiting=waiting,
             stays_off=_stays_off(server, is_left_off=is_left_off),
         )
         compute.sagas.start(tx, EVACUATE, notes, who=who, saga_id=saga_id)

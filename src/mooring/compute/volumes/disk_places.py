@@ -11,7 +11,7 @@ from mooring.compute.tables import BlockDevice, DiskPlace
 from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy.orm import Session
@@ -124,6 +124,12 @@ def choose_host(tx: Session, server_id: str, host: str, now: datetime) -> list[s
     for block_device_id in waiting:
         change(tx, block_device_id, NOWHERE, now, host=host)
     return waiting
+
+
+def leave_waiting(tx: Session, waiting: Iterable[str], host: str, now: datetime) -> None:
+    """Take that back: no host has got what `choose_host` returned."""
+    for block_device_id in waiting:
+        change(tx, block_device_id, host, now, host=NOWHERE)
 
 
 def remove(tx: Session, block_device_id: str, host: str) -> None:

@@ -73,7 +73,8 @@ async def keep_whole(notes: PictureVolumes, run: Run[Compute]) -> None:
     images = run.service.images
     if await captured_images.delete_unfinished(images, notes.image_id, run, _CREATE):
         return
-    for volume_id in every(notes):
+    # The newest first, as on the way back.
+    for volume_id in reversed(every(notes)):
         await delete_snapshot(notes, volume_id, run)
 
 

@@ -25,7 +25,7 @@ from mooring.compute.moves.sagas.move_notes import Evacuate
 from mooring.compute.scheduling import tried
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
-from mooring.compute.volumes import disks
+from mooring.compute.volumes import disk_places, disks
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Again, Run, Saga, Step
 from mooring.saga.journal import is_unavailable
@@ -48,6 +48,7 @@ def begin_evacuation(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
 
 def give_back(tx: Session, notes: Evacuate, run: Run[Compute]) -> None:
     """Leave the server with its dead host: no other one can have it."""
+    disk_places.leave_waiting(tx, notes.waiting, notes.source, run.now())
     states.move(tx, notes.server_id, None, run.now())
     if notes.group_id:
         affinity.leave_place(tx, notes.server_id)

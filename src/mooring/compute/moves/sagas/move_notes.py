@@ -86,11 +86,13 @@ class Evacuate(Move, frozen=True, kw_only=True):
 
     is_local    whether its root disk lay on that host, and is made anew of its image
     stays_off   whether the guest is not to be started
+    waiting     the block devices of volumes that waited at no host, and go along with the others
     hypervisor  "": any will do, as nothing of the guest goes along
     """
 
     is_local: bool = False
     stays_off: bool = False
+    waiting: list[str] = []
     hypervisor: str = ""
 
 

@@ -125,8 +125,7 @@ def forget_lost_volumes(tx: Session, notes: ChangePower, run: Run[Compute]) -> C
 
 def leave_waiting(tx: Session, notes: ChangePower, run: Run[Compute]) -> None:
     """Say that what waited at no host does so: no host was asked to have it."""
-    for block_device_id in notes.waiting:
-        disk_places.change(tx, block_device_id, notes.host, run.now(), host=disk_places.NOWHERE)
+    disk_places.leave_waiting(tx, notes.waiting, notes.host, run.now())
 
 
 async def set_power(notes: ChangePower, run: Run[Compute]) -> ChangePower:
