@@ -29,7 +29,7 @@ async def cloud(tmp_path: Path, database: str, anyio_backend: str) -> AsyncItera
 
 
 @pytest.fixture(autouse=True)
-def _one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
+def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remove_leaving, "_AT_ONCE", 1)
     monkeypatch.setattr(settle_snapshots, "_AT_ONCE", 1)
 
