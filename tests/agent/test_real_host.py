@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,35 @@ async def test_kvm_that_does_not_boot_is_not_used_and_not_tried_again(tmp_path: 
     assert await choose(booter, tmp_path) == "tcg"
     assert booter.tried[0] == "tcg"
     assert len(booter.tried) <= 2
+
+
+@pytest.mark.hosts
+@pytest.mark.parametrize("changed", ["start", "rights", "release"])
+async def test_kvm_that_did_not_boot_is_tried_again_when_that_may_have_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    """The machine was slow at one start of it, or QEMU's user was not let to KVM."""
+    kvm, boot_id = tmp_path / "kvm", tmp_path / "boot_id"
+    kvm.touch(mode=0o600)
+    boot_id.write_text("first\n")
+    monkeypatch.setattr(accelerator, "KVM", kvm)
+    monkeypatch.setattr(accelerator, "BOOT_ID", boot_id)
+    assert await choose(Booter(BOOTED, Unavailable("too long")), tmp_path) == "tcg"
+    assert await choose(Booter(), tmp_path) == "tcg"
+    if changed == "start":
+        boot_id.write_text("second\n")
+    elif changed == "rights":
+        kvm.chmod(0o660)
+    else:
+        record = tmp_path / accelerator.RECORD
+        found = json.loads(record.read_text())
+        del found["doubt"]
+        record.write_text(json.dumps(found))
+    assert await choose(Booter(BOOTED, BOOTED), tmp_path) == "kvm"
+    # And what works is not looked at again.
+    boot_id.write_text("third\n")
+    kvm.chmod(0o666)
+    assert await choose(Booter(), tmp_path) == "kvm"
 
 
 @pytest.mark.hosts

@@ -25,6 +25,7 @@ log = structlog.get_logger()
 Accelerator = Literal["kvm", "tcg"]
 EMULATOR = "qemu-system-x86_64"
 KVM = Path("/dev/kvm")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PORT = 0xF4
 _VALUE = 0x10
 RECORD = "accelerator.json"
@@ -35,10 +36,14 @@ _BOOTED = 2 * _VALUE + 1
 
 
 class _Found(Struct, frozen=True):
-    """What was found out, and for which emulator and kernel."""
+    """What was found out, and for which emulator and kernel.
+
+    doubt   the machine's start, and who was let to KVM, where it was of no use
+    """
 
     accelerator: Accelerator
     about: str
+    doubt: str = ""
 
 
 async def choose(
@@ -46,20 +51,24 @@ async def choose(
 ) -> Accelerator:
     """Return what guests should run on; found once for each kernel and QEMU, then remembered.
 
+    That KVM is of no use is so for one start of the machine, and with the same rights to KVM: it
+    may have been slow once, or be let to QEMU's user since.
+
     Raises Unavailable, with what QEMU did instead, when it boots nothing at all.
     """
     record = state_dir / RECORD
     user = emulator.user if emulator else None
     about = await run_to_end(lambda: _about(user))
+    doubt = await run_to_end(_doubt)
     known = files.read_record(record, _Found)
-    if known is not None and known.about == about:
+    if known is not None and _still_holds(known, about, doubt):
         return known.accelerator
     sector = state_dir / "boot-sector"
     await run_to_end(lambda: sector.write_bytes(_SECTOR))
     if emulator is not None:
         await run_to_end(lambda: emulator.give(sector))
     found = await _try_both(runner, sector, user)
-    files.write_record(record, _Found(found, about))
+    files.write_record(record, _Found(found, about, "" if found == "kvm" else doubt))
     return found
 
 
@@ -74,6 +83,10 @@ def why_emulated() -> str:
         "emulated, so slow: /dev/kvm is there, but of no use; on a virtual machine, turn on "
         "nested virtualisation underneath, and see that QEMU's user is in the group of /dev/kvm"
     )
+
+
+def _still_holds(known: _Found, about: str, doubt: str) -> bool:
+    return known.about == about and (known.accelerator == "kvm" or known.doubt == doubt)
 
 
 async def _try_both(runner: Runner, sector: Path, user: EmulatorUser | None) -> Accelerator:
@@ -120,3 +133,13 @@ def _about(user: EmulatorUser | None) -> str:
     # Whether a user may open it is a matter of groups.
     groups = f" {user.name} {os.getgrouplist(user.name, user.gid)}" if user else ""
     return f"{kernel} {emulator.st_size} {emulator.st_mtime_ns} {KVM.exists()}{groups}"
+
+
+def _doubt() -> str:
+    """Return what may have to do with a KVM that is there and does not work. Never empty."""
+    boot_id = BOOT_ID.read_text("ascii").strip()
+    rights = ""
+    if KVM.exists():
+        status = KVM.stat()
+        rights = f"{status.st_uid}:{status.st_gid} {status.st_mode:o}"
+    return f"{boot_id} {rights} {os.geteuid()} {sorted(os.getgroups())}"
