@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from mooring.share.tables import ShareRow
+from mooring.share.tables import PoolRow, ShareRow
 from tests.callers import PROJECT
 from tests.share.cloud import UNKNOWN, ShareCloud
 
@@ -156,6 +156,28 @@ async def test_what_cannot_grow_or_shrink_is_refused_and_stays(cloud: ShareCloud
     assert (shown["size"], shown["status"]) == (2, "available")
     [told] = await cloud.messages(share_id)
     assert (told["action_id"], told["detail_id"]) == ("008", "002")
+
+
+async def test_who_asks_for_another_size_is_not_told_which_host_s_pool_has_the_share(
+    cloud: ShareCloud,
+) -> None:
+    share_id = await cloud.make(size=2)
+    pool = (await cloud.show(share_id))["host"]
+    assert (await cloud.act(share_id, "extend", {"new_size": 500})).status == 202
+    await cloud.settle()
+    [message] = await cloud.messages(share_id)
+    told = [message["user_message"]]
+    fixed = update(PoolRow).values(extends=False, shrinks=False)
+    await cloud.store.write(lambda tx: tx.execute(fixed))
+    for action, size in (("extend", 3), ("shrink", 1)):
+        answer = await cloud.act(share_id, action, {"new_size": size})
+        told.append(answer.body["badRequest"]["message"])
+    assert f"The pool of share {share_id} cannot give 498 GiB more" in told[0]
+    assert f"The pool of share {share_id} cannot extend shares" in told[1]
+    assert f"The pool of share {share_id} cannot shrink shares" in told[2]
+    for one in told:
+        assert pool.partition("@")[0] not in one
+        assert pool not in one
 
 
 async def test_name_description_and_metadata_change(cloud: ShareCloud) -> None:

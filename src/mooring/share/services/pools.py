@@ -137,18 +137,26 @@ def choose(tx: Session, wanted: Wanted, settings: ShareSettings, now: datetime) 
     return max(suited, key=lambda room: room.left_gib).row
 
 
-def check_growth(
-    tx: Session, name: str, delta_gib: int, settings: ShareSettings, now: datetime
-) -> None:
+class Growth(Struct, frozen=True):
+    """How much a share in a pool is to grow, in GiB."""
+
+    share_id: str
+    pool: str
+    delta_gib: int
+
+
+def check_growth(tx: Session, growth: Growth, settings: ShareSettings, now: datetime) -> None:
     """Raise NoCapacity unless a pool works and has room for a growth that is reserved already."""
+    name, delta_gib = growth.pool, growth.delta_gib
     for room in find_rooms(tx):
         free = room.row.free_gib * _ratio(room.row)
         fits = room.left_gib >= 0 and free >= delta_gib
         if room.row.name == name and fits and is_up(room.row, settings, now):
             return
     raise NoCapacity(
-        f"Pool {name} cannot give {delta_gib} GiB more now. The share stays as it was; delete "
-        "shares or add storage, and try again.",
+        f"The pool of share {growth.share_id} cannot give {delta_gib} GiB more now. The share "
+        "stays as it was; delete shares or add storage, and try again.",
+        private=f"It is {name}.",
     )
 
 

@@ -287,8 +287,9 @@ def _check_resize(
     can = pool is None or (pool.extends if way == "extend" else pool.shrinks)
     if not can:
         raise Invalid(
-            f"Invalid share: Pool {row.pool} cannot {way} shares. Nothing was changed; make "
-            "another share and copy what is in this one.",
+            f"Invalid share: The pool of share {row.id} cannot {way} shares. Nothing was changed; "
+            "make another share and copy what is in this one.",
+            private=f"It is {row.pool}.",
         )
 
 

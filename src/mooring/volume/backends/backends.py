@@ -126,8 +126,9 @@ def host_of(tx: Session, volume_id: str) -> str:
     backend, moves_to = found
     if backend == moves_to:
         raise Conflict(
-            f"Resource conflict: Volume {volume_id} has not wholly come to {backend}. Try again "
+            f"Resource conflict: Volume {volume_id} has not wholly come to another pool. Try again "
             "when it has; where that takes long, an administrator resets its status.",
+            private=f"It is {backend}.",
             busy=True,
         )
     return split(backend)[0]

@@ -109,14 +109,15 @@ async def _read_file(asked: Asked, volume_id: str, wanted: Retype) -> File:
 def _needs_copy(row: VolumeRow, new_type: TypeRow, *, fits: bool) -> Invalid:
     """Return why a volume has a type only as a copy; `fits`: its file could be of that type."""
     if fits:
-        why, advice = f"which does not have what volume type {new_type.name} wants", ""
+        why, advice = f"that does not have what volume type {new_type.name} wants", ""
     else:
         why = "where its file is not raw, so that one server alone can write to it, and volumes "
         why += f"of type {new_type.name} may be attached to several"
         advice = _ADVICE
     return Invalid(
-        f"Invalid volume: Volume {row.id} lies in {row.backend}, {why}. Nothing was changed; the "
-        f"migration policy on-demand lets it come to another pool.{advice}"
+        f"Invalid volume: Volume {row.id} lies in a pool {why}. Nothing was changed; the "
+        f"migration policy on-demand lets it come to another pool.{advice}",
+        private=f"It is {row.backend}.",
     )
 
 

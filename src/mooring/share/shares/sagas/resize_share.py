@@ -46,9 +46,8 @@ async def check_room(notes: ResizeShare, run: Run[Share]) -> None:
     """See that the pool works and has room; the request was answered already."""
     delta, settings = notes.new_gib - notes.old_gib, run.service.settings
     if delta > 0:
-        await run.service.store.read(
-            lambda tx: pools.check_growth(tx, notes.pool, delta, settings, run.now())
-        )
+        growth = pools.Growth(notes.share_id, notes.pool, delta)
+        await run.service.store.read(lambda tx: pools.check_growth(tx, growth, settings, run.now()))
 
 
 def give_back(tx: Session, notes: ResizeShare, run: Run[Share]) -> None:
