@@ -72,4 +72,12 @@ MUTANTS = [
         "tests/agent/test_share_mounts.py",
         "links and not_let_in",
     ),
+    Mutant(
+        "a client that has guests' data is ended by the next mount",
+        "agent/share_mounts/cephfs.py",
+        "        if await run_to_end(begun.exists):\n",
+        "        if begun.name:\n",
+        "tests/agent/test_cephfs_clients.py",
+        "still_has",
+    ),
 ]

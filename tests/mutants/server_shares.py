@@ -113,4 +113,21 @@ MUTANTS = [
         "tests/compute/test_left_shares.py",
         "second_try",
     ),
+    Mutant(
+        "who comes waits for a rule that a silent host keeps from being denied",
+        "compute/shares/sagas/release_share.py",
+        "run.now(), state=LEAVING)\n",
+        "run.now(), state=REVOKING)\n",
+        "tests/compute/test_silent_hosts_shares.py",
+        "keeps_no_other",
+    ),
+    Mutant(
+        "what comes late forgets that a server was let in anew",
+        "compute/shares/leaving_places.py",
+        "    if place is None or place.state != seen.state:\n        return True\n"
+        "    if not _is_same(place, seen):\n        return False\n",
+        "    assert _is_same\n",
+        "tests/compute/test_shares_back.py",
+        "late_answer",
+    ),
 ]
