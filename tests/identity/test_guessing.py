@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -146,6 +146,54 @@ def test_failures_without_end_are_counted_and_take_no_more_room() -> None:
         failures.note("192.0.2.7", "x" * 60000, now)
     with pytest.raises(Unauthenticated, match="Try again in 60 s"):
         failures.check("192.0.2.7", "x" * 60000, now)
+
+
+async def test_a_secret_too_long_to_be_one_is_no_guess(ann: IdentityCloud) -> None:
+    long = "x" * (limits.IDENTITY_PASSWORD_CHARS + 1)
+    for name in ("ann", "nobody"):
+        answers = [
+            await ann.log_in(name, long, project="demo")
+            for _ in range(limits.IDENTITY_FREE_FAILURES + 2)
+        ]
+        assert {answer.status for answer in answers} == {401}
+    wrong = await ann.log_in("ann", "wrong", project="demo")
+    assert answers[0].body == wrong.body
+    assert (await ann.log_in("ann", "secret", project="demo")).status == 201
+
+
+def test_who_fails_with_ever_other_names_forgets_his_own_failures_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "IDENTITY_FAILURES_KEPT", 50)
+    failures, now = Failures(), datetime(2026, 1, 1, tzinfo=UTC)
+    for _ in range(20):
+        for address, user in (("192.0.2.7", "ann"), ("192.0.2.8", "first")):
+            failures.note(address, user, now)
+    for number in range(100):
+        failures.note("192.0.2.8", f"n{number}", now)
+    with pytest.raises(Unauthenticated, match="Try again in 60 s"):
+        failures.check("192.0.2.7", "ann", now)
+    failures.check("192.0.2.8", "first", now)
+
+
+def test_of_many_addresses_the_one_that_failed_longest_ago_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "IDENTITY_FAILURES_KEPT", 50)
+    failures, now = Failures(), datetime(2026, 1, 1, tzinfo=UTC)
+    later = now + timedelta(seconds=limits.IDENTITY_FAILURES_S)
+    for _ in range(20):
+        failures.note("192.0.2.7", "ann", now)
+    for number in range(50):
+        failures.note(f"198.51.100.{number}", "ann", now)
+    failures.check("192.0.2.7", "ann", now)
+    # What is too old to count takes no room from what does.
+    for number in range(49):
+        failures.note("192.0.2.9", f"n{number}", later)
+    for _ in range(20):
+        failures.note("192.0.2.9", "n0", later)
+    with pytest.raises(Unauthenticated, match="Try again in 60 s"):
+        failures.check("192.0.2.9", "n0", later)
 
 
 async def test_turns_go_round_the_addresses() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from mooring import limits
 from mooring.errors import Unauthenticated
 from mooring.identity.standing import INVALID
 
@@ -50,6 +51,8 @@ async def prove(
             raise Unauthenticated(INVALID, private="the caller left before his turn came")
 
     identity.failures.check(caller.address, who, identity.clock.now())
+    if len(secret) > limits.IDENTITY_PASSWORD_CHARS:
+        return False  # Nobody has such a secret: it is no guess, and costs nothing to refuse.
     right = await identity.hasher.check(secret, hashed, address=caller.address, admit=admit)
     if right:
         identity.failures.forget(caller.address, who)

@@ -33,10 +33,16 @@ class _Series(Struct, frozen=True):
 
 
 class Failures:
-    """The failed logins of the last while, by address and by what was shown of the user."""
+    """The failed logins of the last while, by address and by what was shown of the user.
+
+    All addresses together have one bound. Beyond it goes the oldest of the address that has most,
+    so that whoever fails with ever other names forgets his own failures and nobody else's.
+    """
 
     def __init__(self) -> None:
-        self._series: OrderedDict[bytes, _Series] = OrderedDict()
+        self._addresses: OrderedDict[bytes, OrderedDict[bytes, _Series]] = OrderedDict()
+        """The address that failed last comes last, and so does the user within it."""
+        self._kept = 0
 
     def check(self, address: str, user: str, now: datetime) -> None:
         """Raise Unauthenticated, answered 429, when it is too early for the next login."""
@@ -53,23 +59,47 @@ class Failures:
     def note(self, address: str, user: str, now: datetime) -> None:
         """Count a login that failed."""
         found = self._find(address, user, now)
-        count = found.count + 1 if found else 1
-        key = _key(address, user)
-        self._series[key] = _Series(count, now)
-        self._series.move_to_end(key)
-        while len(self._series) > limits.IDENTITY_FAILURES_KEPT:
-            self._series.popitem(last=False)
+        series = self._addresses.setdefault(_key(address), OrderedDict())
+        self._kept += _key(user) not in series
+        series[_key(user)] = _Series(found.count + 1 if found else 1, now)
+        series.move_to_end(_key(user))
+        self._addresses.move_to_end(_key(address))
+        self._drop_old(now)
+        while self._kept > limits.IDENTITY_FAILURES_KEPT:
+            # Of those that have equally many the one that failed longest ago.
+            most = max(self._addresses, key=lambda each: len(self._addresses[each]))
+            self._drop(most, next(iter(self._addresses[most])))
 
     def forget(self, address: str, user: str) -> None:
         """Count from the beginning: a login went well."""
-        self._series.pop(_key(address, user), None)
+        self._drop(_key(address), _key(user))
+
+    def _drop_old(self, now: datetime) -> None:
+        """Drop the addresses of which nothing counts any more; they come first."""
+        while self._addresses:
+            address, series = next(iter(self._addresses.items()))
+            if _counts(series[next(reversed(series))], now):
+                return
+            self._kept -= len(series)
+            del self._addresses[address]
+
+    def _drop(self, address: bytes, user: bytes) -> None:
+        series = self._addresses.get(address, OrderedDict())
+        if series.pop(user, None) is not None:
+            self._kept -= 1
+        if not series:
+            self._addresses.pop(address, None)
 
     def _find(self, address: str, user: str, now: datetime) -> _Series | None:
-        found = self._series.get(_key(address, user))
-        kept = timedelta(seconds=limits.IDENTITY_FAILURES_S)
-        return found if found is not None and now - found.last < kept else None
+        series = self._addresses.get(_key(address))
+        found = series.get(_key(user)) if series is not None else None
+        return found if found is not None and _counts(found, now) else None
 
 
-def _key(address: str, user: str) -> bytes:
+def _counts(series: _Series, now: datetime) -> bool:
+    return now - series.last < timedelta(seconds=limits.IDENTITY_FAILURES_S)
+
+
+def _key(shown: str) -> bytes:
     """Return a key of one length, however long what was shown is."""
-    return hashlib.sha256(f"{address}\0{user}".encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(shown.encode("utf-8", "surrogatepass")).digest()
