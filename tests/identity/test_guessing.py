@@ -12,6 +12,7 @@ from mooring import limits
 from mooring.errors import Unauthenticated, Unavailable
 from mooring.identity.callers import Caller, neighbourhood, prove
 from mooring.identity.failures import Failures
+from mooring.identity.passwords import make_secret
 from mooring.identity.turns import FairTurns
 from tests.answers import Answer
 from tests.identity.cloud import DEFAULT, IdentityCloud
@@ -116,6 +117,19 @@ async def test_who_has_left_is_not_looked_at_when_his_turn_comes(ann: IdentityCl
     hashed = await ann.identity.hasher.hash("secret")
     with pytest.raises(Exception, match="left before his turn"):
         await prove(ann.identity, "ann", "secret", hashed, Caller("192.0.2.7", leaves))
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_wrong_secret_of_ours_takes_as_long_as_one_of_nobody(
+    ann: IdentityCloud, known: bool
+) -> None:
+    secret, hashed = make_secret()
+    leaving = Caller("192.0.2.7", leaves)
+    with pytest.raises(Unauthenticated) as refused:
+        await prove(ann.identity, "credential", "wrong", hashed if known else None, leaving)
+    assert "left before his turn" in refused.value.private, "each waits for a turn"
+    assert not await prove(ann.identity, "credential", "wrong", hashed, Caller("192.0.2.7", stays))
+    assert await prove(ann.identity, "credential", secret, hashed, leaving), "this one is free"
 
 
 async def test_many_guesses_at_once_are_no_way_around(ann: IdentityCloud) -> None:

@@ -54,12 +54,15 @@ class Hasher:
     ) -> bool:
         """Tell whether `password` is the one that was hashed.
 
-        Without a hash this takes as long as with one, so the time does not tell who exists. Who
-        asks waits in the row of his `address`; `admit` raises when it is his turn and he wants, or
-        is to have, none. Raises Unavailable when too many wait in that row.
+        Without a hash this takes as long as with one, so the time does not tell who exists; nor
+        does it for a secret of ours, of which only the right one is told at once. Who asks waits in
+        the row of his `address`; `admit` raises when it is his turn and he wants, or is to have,
+        none. Raises Unavailable when too many wait in that row.
         """
         if hashed is not None and hashed.startswith(_RANDOM):
-            return check_random(password, hashed)
+            if check_random(password, hashed):
+                return True
+            hashed = None
         if len(password) > limits.IDENTITY_PASSWORD_CHARS:
             return False
         async with self._turns.turn(address):
