@@ -21,6 +21,10 @@ PARTIAL = ".partial"
 S = TypeVar("S", bound=Struct)
 
 
+class DamagedRecord(Unavailable):
+    """A record is there, and what it says cannot be read."""
+
+
 def partial(path: Path, operation_key: str, host: str = "") -> Path:
     """Return the name under which an operation writes a file until it is whole.
 
@@ -85,7 +89,7 @@ def write_record(path: Path, record: Struct, *, forced: bool = False, host: str 
 
 
 def read_record(path: Path, kind: type[S], *, forced: bool = False) -> S | None:
-    """Return the record of a file, None when there is none. Raises Unavailable: it is damaged.
+    """Return the record of a file, None when there is none. Raises DamagedRecord.
 
     File systems leave an empty file of one that was not `forced` to disk before the power went.
     """
@@ -95,7 +99,7 @@ def read_record(path: Path, kind: type[S], *, forced: bool = False) -> S | None:
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
-        raise Unavailable(
+        raise DamagedRecord(
             f"The record {path} is damaged, so what it was of cannot be used. See to the disk, and "
             "restore the file from a backup, or move it away to have it forgotten.",
             private=str(error),

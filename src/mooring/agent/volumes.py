@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring import typed
 from mooring.agent import capture_files
 from mooring.agent.drivers.base import ExtendNeedsCompute, SourceImage, VolumeDriver, require
+from mooring.agent.files import DamagedRecord
 from mooring.agent.host import Agent
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import FileSource
@@ -163,7 +165,7 @@ async def adopt_copy(call: Call[Agent]) -> Answer:
 async def delete_volume(call: Call[Agent]) -> Answer:
     """Remove a volume from whichever pool has it, or has begun it."""
     volume_id = call.path["volume_id"]
-    for driver in await _reachable(call):
+    for driver in await _reachable(call, with_damaged=True):
         await driver.delete(volume_id)
     await run_to_end(lambda: capture_files.remove_all(call.agent.volume_captures / volume_id))
     return Answer(status=204)
@@ -235,38 +237,55 @@ async def find_driver(call: Call[Agent]) -> VolumeDriver | None:
 
 
 async def _find(call: Call[Agent]) -> tuple[VolumeDriver, VolumeFile] | None:
-    found, silent, _ = await _look_for(call)
-    if found is None and silent is not None:
-        raise silent
-    return found
+    seen = await _look_for(call)
+    seen.check()
+    return seen.found
 
 
-async def _reachable(call: Call[Agent]) -> list[VolumeDriver]:
-    """Return all pools that can be used now.
+async def _reachable(call: Call[Agent], *, with_damaged: bool = False) -> list[VolumeDriver]:
+    """Return all pools that can be used now, also one in which the volume is damaged if asked.
 
     Raises Unavailable when the volume is in none of them, and may be in one that cannot.
     """
-    found, silent, drivers = await _look_for(call)
-    if found is None and silent is not None:
-        raise silent
-    return drivers
+    seen = await _look_for(call)
+    if with_damaged and seen.damaged:
+        return [*seen.drivers, *seen.damaged]
+    seen.check()
+    return seen.drivers
 
 
-async def _look_for(
-    call: Call[Agent],
-) -> tuple[tuple[VolumeDriver, VolumeFile] | None, Unavailable | None, list[VolumeDriver]]:
-    """Return where the volume is, why a pool cannot be asked, and those that can be."""
-    found, silent, drivers = None, None, list[VolumeDriver]()
+class _Seen(Struct):
+    """Where a volume is, the pools that can be asked for it, and why others cannot."""
+
+    found: tuple[VolumeDriver, VolumeFile] | None = None
+    drivers: list[VolumeDriver] = []
+    damaged: list[VolumeDriver] = []
+    """Those that have it, and cannot read what it is."""
+    failures: list[Unavailable] = []
+    """Of a damaged one first: there the volume is."""
+
+    def check(self) -> None:
+        """Raise Unavailable when the volume was not found, and may be where nobody could look."""
+        if self.found is None and self.failures:
+            raise self.failures[0]
+
+
+async def _look_for(call: Call[Agent]) -> _Seen:
+    seen = _Seen()
     for driver in call.agent.drivers.values():
         try:
             volume = await driver.find(call.path["volume_id"])
-        except Unavailable as error:
-            silent = error
+        except DamagedRecord as error:
+            seen.damaged.append(driver)
+            seen.failures.insert(0, error)
             continue
-        drivers.append(driver)
-        if volume is not None and found is None:
-            found = driver, volume
-    return found, silent, drivers
+        except Unavailable as error:
+            seen.failures.append(error)
+            continue
+        seen.drivers.append(driver)
+        if volume is not None and seen.found is None:
+            seen.found = driver, volume
+    return seen
 
 
 def _source(agent: Agent, image_id: str) -> SourceImage:

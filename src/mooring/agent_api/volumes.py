@@ -53,6 +53,9 @@ class VolumeFile(Struct, frozen=True, kw_only=True):
     """The id that it was made to get, and has not got yet."""
     untaken_bytes: int = 0
     """How much of a thick volume's space its storage has still to take."""
+    problem: str = ""
+    """Why no more than its name can be read, "" when all can: then `format` is "", and the size is
+    what its files show."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):

@@ -52,6 +52,13 @@ def _files(books: Books) -> Iterator[Finding]:
         for file in inventory.volumes
         for snapshot_id in file.snapshots
     }
+    # Of these the storage does not tell what snapshots they have.
+    damaged = {
+        (inventory.name, file.volume_id)
+        for inventory in books.inventories.values()
+        for file in inventory.volumes
+        if file.problem
+    }
     for snapshot_id, row in books.snapshots.items():
         volume_id = row["volume_id"]
         volume = books.volumes.get(volume_id)
@@ -59,7 +66,7 @@ def _files(books: Books) -> Iterator[Finding]:
         host, pool = backend.partition("@")[0], backend.partition("#")[2]
         if books.is_busy(f"volume:{volume_id}") or host not in books.inventories:
             continue
-        if pool in books.inventories[host].unread_pools:
+        if pool in books.inventories[host].unread_pools or (host, volume_id) in damaged:
             continue
         if row["status"] == "available" and (volume_id, snapshot_id) not in held:
             message = f"host {host} has no file of it"

@@ -12,6 +12,10 @@ from mooring.doctor.findings import Finding
 
 _GIB = 1024**3
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_MEND = (
+    "Its data stay as they are meanwhile. It can be deleted as it is, but not while a guest may "
+    "have it."
+)
 _TAKE = (
     "Its guest may find the storage full. Make room in the pool, and extend the volume: on NFS "
     "below 4.2 while no server has it."
@@ -45,7 +49,7 @@ def _volumes(books: Books) -> Iterator[Finding]:
         if file is None and is_read and is_made:
             message = f"host {host} has no storage of it"
             yield Finding(thing, "disagreement", message, "Restore it, or delete the volume.")
-        elif file is not None and _bytes_of(file) != row["size_gib"] * _GIB:
+        elif file is not None and not file.problem and _bytes_of(file) != row["size_gib"] * _GIB:
             there = _bytes_of(file) / _GIB
             message = f"{row['size_gib']} GiB here and {there:.10g} GiB on host {host}"
             yield Finding(thing, "disagreement", message, _REPORT)
@@ -65,6 +69,9 @@ def _file(books: Books, inventory: Inventory, file: VolumeFile) -> Iterator[Find
             f"{row['backend']}"
         )
         yield Finding(thing, "orphan", message, _REPORT)
+    if file.problem:
+        message = f"on host {inventory.name}: {file.problem}"
+        yield Finding(thing, "disagreement", message, _MEND)
     if file.untaken_bytes:
         message = f"{file.untaken_bytes / _GIB:.10g} GiB of it have no space in pool {file.pool}"
         yield Finding(thing, "disagreement", message, _TAKE)

@@ -293,6 +293,16 @@ def check_room(pool: Pool, settings: PoolSettings, more_gib: int) -> None:
     )
 
 
+def check_content(pool: Pool, source: SourceImage | None) -> None:
+    """Raise NoCapacity when a copy could not end: better not to begin it."""
+    if source is None or source.file()[0].stat().st_blocks * 512 <= pool.free_gib * GIB:
+        return
+    raise NoCapacity(
+        f"Pool {pool.name} has no room for the content of image {source.image_id}: "
+        f"{pool.free_gib:.1f} GiB are free. Delete volumes or add storage."
+    )
+
+
 def require(known: VolumeFile | None, volume_id: str) -> VolumeFile:
     """Return a volume. Raises NotFound when there is none."""
     if known is None:

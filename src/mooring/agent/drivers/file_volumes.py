@@ -13,14 +13,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
 from mooring.agent import files
-from mooring.agent.drivers import identities
+from mooring.agent.drivers import damaged, identities
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
     WithoutFence,
+    check_content,
     check_reach,
     check_room,
     check_same,
@@ -29,14 +28,14 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.chains import Chain, Layer
-from mooring.agent.drivers.records import PREFIX, RECORDS, Record, Records
+from mooring.agent.drivers.records import RECORDS, Record, Records
 from mooring.agent.image_locks import is_written
 from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.hosts import Pool
 from mooring.agent_api.volumes import Holder, Holders, VolumeFile
-from mooring.errors import Conflict, NoCapacity, NotFound
+from mooring.errors import Conflict, NotFound
 
 
 class FileVolumes(WithoutFence, ABC):
@@ -120,7 +119,7 @@ class FileVolumes(WithoutFence, ABC):
         return self._paths.path(volume_id)
 
     async def setup(self) -> None:
-        await self._threads.prepare(self._prepare, self.directory)
+        await self._threads.prepare(self._paths.prepare, self.directory)
 
     async def close(self) -> None:
         self._threads.close()
@@ -160,7 +159,13 @@ class FileVolumes(WithoutFence, ABC):
         return require(await self.find(wanted.volume_id), wanted.volume_id)
 
     async def delete(self, volume_id: str) -> None:
-        if (known := await self.find(volume_id)) is not None:
+        try:
+            known = await self.find(volume_id)
+        except files.DamagedRecord:
+            seen, (paths, host) = await self.shows_locks(), (self._paths, self._host)
+            await self._run(lambda: damaged.remove(paths, volume_id, host, shows_locks=seen))
+            return
+        if known is not None:
             refuse_exported(known)
 
         def remove() -> None:
@@ -305,14 +310,6 @@ class FileVolumes(WithoutFence, ABC):
             # Two snapshots of a volume may be copied at a time.
             self._copies.pop(volume_id, None)
 
-    def _prepare(self) -> None:
-        self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-        (self.directory / RECORDS).mkdir(mode=0o700, exist_ok=True)
-        for directory in (self.directory, self.directory / RECORDS):
-            for left in files.partials(directory / f"{PREFIX}*", self._host):
-                left.unlink(missing_ok=True)
-        identities.prepare(self.directory / RECORDS, self._host)
-
     def _remove_partials(self, volume_id: str) -> None:
         for path in {self.path(volume_id), self.active_path(volume_id)}:
             for left in files.partials(path, self._host):
@@ -345,11 +342,7 @@ class FileVolumes(WithoutFence, ABC):
         return record.chain or Chain((Layer(self.path(volume_id).name, record.format),))
 
     def _set_export(self, volume_id: str, attachment_id: str, host: str | None) -> None:
-        def change(record: Record) -> Record:
-            left = {key: value for key, value in record.exports.items() if key != attachment_id}
-            return replace(record, exports=left if host is None else {**left, attachment_id: host})
-
-        self._change_record(volume_id, change)
+        self._change_record(volume_id, lambda record: record.exported(attachment_id, host))
 
     def _change_record(self, volume_id: str, change: Callable[[Record], Record]) -> None:
         """Change a record that is there; two calls about one volume do it one after the other."""
@@ -359,9 +352,15 @@ class FileVolumes(WithoutFence, ABC):
                 self._paths.keep(volume_id, changed)
 
     def _volumes(self) -> list[VolumeFile]:
-        names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))
-        found = (self._find(name.removeprefix(PREFIX)) for name in names)
+        found = (self._look(volume_id) for volume_id in self._paths.ids())
         return [volume for volume in found if volume is not None]
+
+    def _look(self, volume_id: str) -> VolumeFile | None:
+        """Return a volume for a list; one whose record is damaged says so, and hides no other."""
+        try:
+            return self._find(volume_id)
+        except files.DamagedRecord as error:
+            return damaged.show(self._paths, volume_id, self._pool.name, error.public)
 
     def _stats(self) -> Pool:
         held = self._volumes()
@@ -384,17 +383,13 @@ class FileVolumes(WithoutFence, ABC):
         )
 
     def _leftovers(self) -> list[str]:
-        known = {path for one in self._volumes() for path in self.files_of(one.volume_id)}
-        known.add(self.directory / RECORDS / identities.NAME)
-        seen = [*self.directory.iterdir(), *(self.directory / RECORDS).iterdir()]
-        return sorted(str(path) for path in seen if path.name != RECORDS and path not in known)
+        known = {self.directory / RECORDS, self.directory / RECORDS / identities.NAME}
+        known |= {path for one in self._volumes() for path in self._all_of(one)}
+        seen = {*self.directory.iterdir(), *(self.directory / RECORDS).iterdir()}
+        return sorted(str(path) for path in damaged.unclaimed(self._paths, seen - known))
 
-
-def check_content(pool: Pool, source: SourceImage | None) -> None:
-    """Raise NoCapacity when a copy could not end: better not to begin it."""
-    if source is None or source.file()[0].stat().st_blocks * 512 <= pool.free_gib * GIB:
-        return
-    raise NoCapacity(
-        f"Pool {pool.name} has no room for the content of image {source.image_id}: "
-        f"{pool.free_gib:.1f} GiB are free. Delete volumes or add storage."
-    )
+    def _all_of(self, volume: VolumeFile) -> list[Path]:
+        if not volume.problem:
+            return self.files_of(volume.volume_id)
+        own = damaged.own_files(self._paths, volume.volume_id)
+        return [*own, self.record_path(volume.volume_id)]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.agent import files
+from mooring.agent.drivers import identities
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.errors import Conflict
 
+log = structlog.get_logger()
 RECORDS = ".mooring"
 PREFIX = "volume-"
 
@@ -34,6 +37,11 @@ class Record(Struct, frozen=True):
         """Return how much space a volume of this size has still to get."""
         return 0 if self.thin_from is None else max(0, size_bytes - self.thin_from)
 
+    def exported(self, attachment_id: str, host: str | None) -> Record:
+        """Return the record with a volume exported to a host by an attachment; None: no more."""
+        left = {key: value for key, value in self.exports.items() if key != attachment_id}
+        return replace(self, exports=left if host is None else {**left, attachment_id: host})
+
     def standing_on(self, chain: Chain, spare: str) -> Record:
         """Return the record with another chain; `spare` is a file that is to go, "" for none."""
         left = {*self.spare, *([spare] if spare else [])} - set(chain.files)
@@ -46,6 +54,15 @@ class Records:
     def __init__(self, directory: Path, host: str) -> None:
         self.directory, self._host = directory, host
 
+    def prepare(self) -> None:
+        """Make the directories, and remove what unfinished calls of this host have left."""
+        self.directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+        (self.directory / RECORDS).mkdir(mode=0o700, exist_ok=True)
+        for directory in (self.directory, self.directory / RECORDS):
+            for left in files.partials(directory / f"{PREFIX}*", self._host):
+                left.unlink(missing_ok=True)
+        identities.prepare(self.directory / RECORDS, self._host)
+
     def data_path(self, volume_id: str) -> Path:
         """Return where a volume is made, or would be."""
         return self.directory / f"{PREFIX}{volume_id}"
@@ -55,8 +72,21 @@ class Records:
         return self.directory / RECORDS / f"{PREFIX}{volume_id}.json"
 
     def read(self, volume_id: str) -> Record | None:
-        """Return what is written down of a volume, or None. Raises Unavailable: it is damaged."""
+        """Return what is written down of a volume, or None. Raises DamagedRecord."""
         return files.read_record(self.path(volume_id), Record, forced=True)
+
+    def whole(self, volume_id: str) -> Record | None:
+        """Return a volume's record, None when there is none or it is damaged."""
+        try:
+            return self.read(volume_id)
+        except files.DamagedRecord as error:
+            log.debug("a volume's record is damaged", volume=volume_id, reason=str(error))
+            return None
+
+    def ids(self) -> list[str]:
+        """Return the volumes that have a record, be that damaged or not."""
+        names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))
+        return [name.removeprefix(PREFIX) for name in names]
 
     def keep(self, volume_id: str, record: Record) -> None:
         """Write a volume's record to disk, whole or not at all. Raises NoCapacity."""
