@@ -38,6 +38,8 @@ class Machine:
         self.refused: set[str] = set()
         """Shares that Ganesha does not take in."""
         self.asked: list[str] = []
+        self.times: list[tuple[str, float]] = []
+        """The program of each, and the seconds that it was given."""
         self.mounted: set[str] = set()
         self.snapshots: dict[str, str] = {}
         """What btrfs lists of a share."""
@@ -73,9 +75,10 @@ class Machine:
         self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
     ) -> Output:
         """Answer a program."""
-        del budget, operation_key
+        del operation_key
         words, last = " ".join(argv), argv[-1]
         self.asked.append(words)
+        self.times.append((argv[0], (budget or Budget()).timeout_s))
         if argv[0] == "dbus-send":
             return await self._ganesha(words)
         share_id = Path(last).name

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from mooring.agent.limits import AGENT_COPY_S
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.share_drivers import restoring
+from mooring.agent.share_drivers.btrfs_images import BtrfsImages
 from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.records import Record
 from mooring.agent.waiting import until
@@ -236,3 +239,28 @@ async def test_a_share_with_snapshots_and_no_record_is_not_deleted(machine: Mach
     await driver.delete("s1")
     assert await driver.leftovers() == []
     await driver.close()
+
+
+async def test_a_mount_that_hangs_is_ended_within_a_minute(machine: Machine) -> None:
+    driver = machine.open()
+    await driver.setup()
+    assert await are_given(machine, "s1", "s2")
+    await driver.create("s3", 1, None, "op")
+    await driver.delete("s3")
+    mounts = [seconds for program, seconds in machine.times if program in {"mount", "umount"}]
+    # Of what is made, of what is given away, and back.
+    assert len(mounts) == 6
+    assert max(mounts) <= 60
+    await driver.close()
+
+
+async def test_a_copy_has_the_time_that_copies_have(machine: Machine) -> None:
+    threads = PoolThreads("pool")
+    images = BtrfsImages(machine.directory, machine, threads)
+    await images.prepare()
+    await images.make("s3", 1, ("s1", "n1"), "op")
+    # What was copied may be written when it is unmounted.
+    assert ("cp", AGENT_COPY_S) in machine.times
+    assert [seconds for program, seconds in machine.times if program == "umount"] == [AGENT_COPY_S]
+    assert [seconds for program, seconds in machine.times if program == "mount"] == [60, 60]
+    threads.close()

@@ -32,6 +32,8 @@ _OPTIONS = "loop,nodev,nosuid"
 # Of mount(8): the kernel refused, and not this machine for want of memory or loop devices.
 _MOUNT_FAILED = 32
 _COPY = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=0)
+# All that is asked of a share waits for its mount. What the kernel does there is not its caller's.
+_MOUNT = Budget(timeout_s=limits.AGENT_MOUNT_S, cpu_s=0)
 
 
 class Space(Struct, frozen=True):
@@ -103,7 +105,8 @@ class BtrfsImages:
             await self._set_length(written, size_gb)
             await self._do("mkfs.btrfs", "--quiet", "--metadata", "single", "--", str(written))
             staging = self._mounts / f"{_STAGING}{share_id}"
-            async with self._staged(written, staging):
+            # To unmount a copy may be to write much of it.
+            async with self._staged(written, staging, _MOUNT if source is None else _COPY):
                 await self._fill(staging, source)
             await self._run(lambda: files.finish(written, path))
         finally:
@@ -119,7 +122,7 @@ class BtrfsImages:
                 raise NotFound(f"Share {share_id} is not in this pool.")
             await self._run(lambda: point.mkdir(mode=0o711, exist_ok=True))
             words = ["mount", "-t", "btrfs", "-o", _OPTIONS, "--", str(image), str(point)]
-            output = await self._programs.run(words, _COPY)
+            output = await self._programs.run(words, _MOUNT)
         if output.code == _MOUNT_FAILED:
             raise Damaged(
                 f"The file system of share {share_id} cannot be mounted. Nothing was changed; "
@@ -214,19 +217,20 @@ class BtrfsImages:
             )
 
     @asynccontextmanager
-    async def _staged(self, image: Path, staging: Path) -> AsyncGenerator[None]:
-        """Have an image mounted in the body, at a place of its own."""
+    async def _staged(self, image: Path, staging: Path, ending: Budget) -> AsyncGenerator[None]:
+        """Have an image mounted in the body, at a place of its own, and unmounted in `ending`."""
         await self._run(lambda: staging.mkdir(mode=0o700, exist_ok=True))
         try:
-            await self._do("mount", "-t", "btrfs", "-o", _OPTIONS, "--", str(image), str(staging))
+            words = ("mount", "-t", "btrfs", "-o", _OPTIONS, "--", str(image), str(staging))
+            await self._do(*words, budget=_MOUNT)
             yield
         finally:
-            await self._unmount(staging)
+            await self._unmount(staging, ending)
 
-    async def _unmount(self, point: Path) -> None:
+    async def _unmount(self, point: Path, budget: Budget = _MOUNT) -> None:
         """Unmount what is mounted at a place, and remove that. Raises Unavailable: in use."""
         if await self._device(point):
-            await self._do("umount", "--", str(point))
+            await self._do("umount", "--", str(point), budget=budget)
 
         def remove() -> None:
             if point.exists():
@@ -255,9 +259,9 @@ class BtrfsImages:
                 private=output.err,
             )
 
-    async def _do(self, *words: str) -> str:
+    async def _do(self, *words: str, budget: Budget = _COPY) -> str:
         """Run a program that must succeed; return what it says. Raises Unavailable."""
-        return _check(words, await self._programs.run(words, _COPY))
+        return _check(words, await self._programs.run(words, budget))
 
     def _mount_point(self, share_id: str) -> Path:
         return self._mounts / share_id
