@@ -14,14 +14,16 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 
+import structlog
 from msgspec import Struct
 
 from mooring.agent import files
 from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.run import Output, Programs
 from mooring.agent.share_drivers.records import KeptRule
-from mooring.errors import Unavailable
+from mooring.errors import NoCapacity, Unavailable
 
+log = structlog.get_logger()
 _INDEX, _PREFIX = "index.conf", "share-"
 _MANAGER = "/org/ganesha/nfsd/ExportMgr"
 _TAKEN = "exports updated"
@@ -48,11 +50,17 @@ class Ganesha:
         """The index is one for all shares, whose calls come at once."""
 
     def prepare(self) -> None:
-        """Make the directory and an index, which Ganesha does not start without. Blocking."""
+        """Make the directory and an index, which Ganesha does not start without. Blocking.
+
+        An index that cannot be written keeps no agent from starting: `check` tells of it.
+        """
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in files.partials(self._directory / "*"):
             left.unlink(missing_ok=True)
-        self._write_index()
+        try:
+            self._write_index()
+        except (NoCapacity, OSError) as error:
+            log.warning("the NFS server's index is not written", reason=str(error))
 
     async def put(self, share_id: str, export: Export) -> None:
         """Have a share given away as it says: granted, changed and revoked by one call.
@@ -102,7 +110,16 @@ class Ganesha:
         return sorted(path.stem.removeprefix(_PREFIX) for path in found)
 
     async def check(self) -> None:
-        """Raise Unavailable unless Ganesha answers."""
+        """Raise Unavailable unless Ganesha answers, and its index is as it should be."""
+
+        def write() -> None:
+            with self._files:
+                self._write_index()
+
+        try:
+            await self._run(write)
+        except NoCapacity as error:
+            raise Unavailable(error.public, private=error.private) from error
         output = await self._send("org.freedesktop.DBus.Peer.Ping")
         if output.code:
             raise _silent(output)
@@ -126,8 +143,11 @@ class Ganesha:
         return self._directory / f"{_PREFIX}{share_id}.conf"
 
     def _write_index(self) -> None:
+        """Write the index, if it is another one: a full disk is no matter to one that is right."""
         found = sorted(self._directory.glob(f"{_PREFIX}*.conf"))
-        _write(self._directory / _INDEX, "".join(f'%include "{path}"\n' for path in found))
+        index, text = self._directory / _INDEX, "".join(f'%include "{path}"\n' for path in found)
+        if not index.exists() or index.read_bytes() != text.encode():
+            _write(index, text)
 
 
 def tell(export: Export) -> str:
@@ -177,8 +197,12 @@ def _name(network: IPv4Network | IPv6Network) -> str:
 def _write(path: Path, text: str) -> None:
     with files.full_disk_told(path):
         written = files.partial(path, "")
-        written.write_text(text, "utf-8")
-        files.finish(written, path)
+        try:
+            written.write_text(text, "utf-8")
+            files.finish(written, path)
+        finally:
+            # What was begun on a full disk would be called a leftover.
+            written.unlink(missing_ok=True)
 
 
 def _silent(output: Output) -> Unavailable:
