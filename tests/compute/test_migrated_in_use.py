@@ -189,7 +189,7 @@ async def test_where_its_host_does_not_reach_it_is_refused(cloud: MovingVolumes)
     server_id, volume_id = await cloud.prepare()
     answer = await cloud.migrate(volume_id, OWN)
     assert answer.status == 400
-    assert b"host host1 must reach it" in answer.content
+    assert b"1 not reached by the server's host" in answer.content
     await cloud.check(server_id, volume_id, None, SLOW)
 
 

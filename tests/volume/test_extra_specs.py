@@ -48,6 +48,42 @@ def test_extra_specs_are_compared_as_upstream_does(specs: dict[str, str], met: b
     assert suits(HAS, specs) is met
 
 
+async def _why(cloud: VolumeCloud, volume_id: str) -> str:
+    """Return what the owner of a volume in error is told."""
+    assert await cloud.status(volume_id) == "error"
+    found = (await cloud.ask("GET", "/messages")).key("messages")
+    [told] = [one["user_message"] for one in found if one["resource_uuid"] == volume_id]
+    return told
+
+
+@pytest.mark.anyio
+async def test_who_is_told_that_no_pool_fits_learns_what_would_help(cloud: VolumeCloud) -> None:
+    lost = await cloud.type_with(volume_backend_name="nowhere")
+    told = await _why(cloud, await cloud.make(volume_type=lost))
+    assert "1 without what the volume type asks for" in told
+    assert "another volume type" in told
+    assert "add storage" not in told
+    small = PoolSettings(driver="simulated", name="fast", total_gib=10)
+    await cloud.change_host("host1", pools=(small,))
+    told = await _why(cloud, await cloud.make(size=900))
+    assert "1 without the room. Delete volumes, or add storage." in told
+    body = {"host": "host1@simulated", "binary": "cinder-volume"}
+    await cloud.ask("PUT", "/os-services/disable", body, user="admin")
+    told = await _why(cloud, await cloud.make())
+    assert "1 that are disabled" in told
+    await cloud.ask("PUT", "/os-services/enable", body, user="admin")
+
+
+@pytest.mark.anyio
+async def test_a_silent_host_is_not_told_as_a_lack_of_room(cloud: VolumeCloud) -> None:
+    with cloud.silence():
+        cloud.clock.advance(3600.0)
+        told = await _why(cloud, await cloud.make())
+    assert "1 whose host is silent. Try again when the hosts answer." in told
+    assert "add storage" not in told
+    assert "host1" not in told
+
+
 @pytest.mark.anyio
 async def test_the_backend_name_of_a_type_names_the_pool(cloud: VolumeCloud) -> None:
     pools = tuple(PoolSettings(driver="simulated", name=name) for name in ("fast", "slow"))

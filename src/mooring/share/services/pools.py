@@ -14,8 +14,10 @@ from msgspec import Struct
 from sqlalchemy import delete, func, select, union_all
 from sqlalchemy.orm import Session
 
+from mooring import pool_choice
 from mooring.errors import Conflict, NoCapacity
 from mooring.fence import debts
+from mooring.pool_choice import Reason
 from mooring.share.services import matching
 from mooring.share.tables import PoolRow, ReservationRow, ShareRow, total
 from mooring.store.prepared import Prepared
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
     from mooring.share.service import Share, ShareSettings
 
 VENDOR = "Mooring"
+_PROTOCOL = Reason("with another protocol")
+_OTHER = Reason("that do not hold its snapshot")
+_ZONE = pool_choice.other_zone("share")
+_UNFIT = pool_choice.unfit("share")
+_ROOM = pool_choice.without_room("share")
 _held_gib = select(total(ShareRow.size_gib)).where(ShareRow.pool == PoolRow.name).scalar_subquery()
 _grows_in = select(ShareRow.pool).where(ShareRow.id == ReservationRow.share_id)
 # What grows counts with the size that it may reach; in one statement, so that a growth that ends
@@ -119,22 +126,15 @@ def choose(tx: Session, wanted: Wanted, settings: ShareSettings, now: datetime) 
 
     Raises NoCapacity, which counts the pools by what speaks against them.
     """
-    suited: list[Room] = []
-    against = Counter[str]()
-    for room in find_rooms(tx, hold=True):
-        reason = _find_reason(room, wanted, settings, now)
-        if reason:
-            against[reason] += 1
-        else:
-            suited.append(room)
-    if not suited:
-        counted = "; ".join(f"{count} {reason}" for reason, count in sorted(against.items()))
+    choice = pool_choice.choose(
+        find_rooms(tx, hold=True), lambda room: _find_reason(room, wanted, settings, now)
+    )
+    if choice.best is None:
         raise NoCapacity(
-            f"No pool can take a {wanted.protocol} share of {wanted.size_gib} GiB. Pools: "
-            f"{counted or 'there are none'}. Delete shares, add storage, or ask for another share "
-            "type.",
+            f"No pool can take a {wanted.protocol} share of {wanted.size_gib} GiB. "
+            f"{choice.explain()}"
         )
-    return max(suited, key=lambda room: room.left_gib).row
+    return choice.best.row
 
 
 class Growth(Struct, frozen=True):
@@ -247,18 +247,24 @@ def _ratio(row: PoolRow) -> float:
     return row.oversubscription if row.thin else 1.0
 
 
-def _find_reason(room: Room, wanted: Wanted, settings: ShareSettings, now: datetime) -> str:
-    """Return what speaks against a pool; empty when nothing does."""
+def _find_reason(
+    room: Room, wanted: Wanted, settings: ShareSettings, now: datetime
+) -> Reason | None:
+    """Return what speaks against a pool; None when nothing does."""
     row = room.row
     has: Mapping[str, Any] = capabilities(room, settings, now)
     zones = matching.zones_of(wanted.extra_specs) or {row.zone}
-    against = {
-        "with another protocol": row.protocol != wanted.protocol,
-        "that do not hold its snapshot": wanted.pool not in {"", row.name},
-        "in another availability zone": wanted.zone not in {"", row.zone} or row.zone not in zones,
-        "that are disabled": row.disabled,
-        "that do not work, or whose host is silent": not is_up(row, settings, now),
-        "without what the share type asks for": not matching.suits(has, wanted.extra_specs),
-        "without the room": room.left_gib < wanted.size_gib,
-    }
-    return next((reason for reason, speaks in against.items() if speaks), "")
+    is_elsewhere = wanted.zone not in {"", row.zone} or row.zone not in zones
+    is_silent = now - row.seen_at > timedelta(seconds=settings.pool_down_s)
+    return pool_choice.first(
+        (
+            (row.protocol != wanted.protocol, _PROTOCOL),
+            (wanted.pool not in {"", row.name}, _OTHER),
+            (is_elsewhere, _ZONE),
+            (row.disabled, pool_choice.DISABLED),
+            (is_silent, pool_choice.SILENT),
+            (bool(row.problem), pool_choice.BROKEN),
+            (not matching.suits(has, wanted.extra_specs), _UNFIT),
+            (room.left_gib < wanted.size_gib, _ROOM),
+        )
+    )

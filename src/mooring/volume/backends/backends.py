@@ -1,4 +1,4 @@
-"""Where volumes lie: the pools that hosts report, and which of them gets a new volume.
+"""Where volumes lie: the pools that hosts report, and what room is left in them.
 
 Source: facts/block_storage.md 11.3.
 """
@@ -18,8 +18,6 @@ from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
-from mooring.volume.backends import apart
-from mooring.volume.backends.extra_specs import suits
 from mooring.volume.sums import total_gib
 from mooring.volume.tables import (
     BackendRow,
@@ -171,27 +169,6 @@ def find_rooms(tx: Session, settings: VolumeSettings, *, hold: bool = False) -> 
     return [_room(row, promised[row.name], settings) for row in rows]
 
 
-def choose(tx: Session, wanted: Wanted, settings: VolumeSettings, now: datetime) -> BackendRow:
-    """Return the pool with the most room among those that suit. Raises NoCapacity."""
-    rooms = find_rooms(tx, settings, hold=True)
-    up = [room for room in rooms if is_up(room.row, settings, now)]
-    suited = [room for room in up if _suits(room, wanted, settings)]
-    if wanted.comes_from:
-        rows = [room.row for room in rooms]
-        seen = apart.of_rows(rows, down_s=settings.pool_down_s)
-        suited = [one for one in suited if one.row.name != wanted.comes_from]
-        suited = [one for one in suited if seen.are_apart(wanted.comes_from, one.row.name)]
-        if wanted.reached_by:
-            # Its guest has the copy under the volume's own name from the start.
-            suited = [one for one in suited if not seen.are_one(wanted.comes_from, one.row.name)]
-    if not suited:
-        raise NoCapacity(
-            f"No storage pool can take a volume of {wanted.size_gib} GiB. Delete volumes, add "
-            "storage, or ask for another volume type.",
-        )
-    return max(suited, key=lambda room: room.left_gib).row
-
-
 def find(tx: Session, name: str, settings: VolumeSettings, now: datetime) -> BackendRow:
     """Return the pool of this full name. Raises Invalid when there is none, or it does not work."""
     # No user's: pools are what hosts report.
@@ -205,24 +182,21 @@ def find(tx: Session, name: str, settings: VolumeSettings, now: datetime) -> Bac
     return row
 
 
-def has_what(tx: Session, name: str, wanted: Wanted, settings: VolumeSettings) -> bool:
-    """Whether a pool is what a type's volumes want, whatever room there is in it."""
-    rooms = find_rooms(tx, settings)
-    return any(room.row.name == name and _offers(room, wanted, settings) for room in rooms)
-
-
 def check_growth(
     tx: Session, name: str, delta_gib: int, settings: VolumeSettings, now: datetime
 ) -> None:
     """Raise NoCapacity unless a pool works and has room for a growth that is reserved already."""
+    advice = "try again when it works and its host answers."
     for room in find_rooms(tx, settings):
         free = room.row.free_gib * (settings.oversubscription_ratio if room.row.thin else 1.0)
         fits = room.left_gib >= 0 and free >= delta_gib
-        if room.row.name == name and fits and is_up(room.row, settings, now):
-            return
+        if room.row.name == name and is_up(room.row, settings, now):
+            if fits:
+                return
+            advice = "delete volumes or add storage, and try again."
     raise NoCapacity(
         f"Storage pool {name} cannot give {delta_gib} GiB more now. The volume stays as it was; "
-        "delete volumes or add storage, and try again.",
+        f"{advice}",
     )
 
 
@@ -259,22 +233,6 @@ def _room(row: BackendRow, provisioned_gib: int, settings: VolumeSettings) -> Ro
     ratio = settings.oversubscription_ratio if row.thin else 1.0
     left = min(usable * ratio - provisioned_gib, row.free_gib * ratio)
     return Room(row, provisioned_gib, left)
-
-
-def _suits(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
-    row = room.row
-    if row.disabled or row.zone != wanted.zone or room.left_gib < wanted.size_gib:
-        return False
-    if wanted.reached_by and row.hosts is not None and wanted.reached_by not in row.hosts:
-        return False
-    return wanted.pool in {"", row.name} and _offers(room, wanted, settings)
-
-
-def _offers(room: Room, wanted: Wanted, settings: VolumeSettings) -> bool:
-    row = room.row
-    if wanted.multiattach and not row.multiattach:
-        return False
-    return suits(capabilities(room, settings, row.seen_at), wanted.extra_specs)
 
 
 def seen(tx: Session) -> dict[str, datetime]:

@@ -37,13 +37,19 @@ def suits(has: Mapping[str, Any], extra_specs: Mapping[str, str]) -> bool:
 
     Those of other scopes are for others. A key that no pool knows is met by none.
     """
+    return not find_unmet(has, extra_specs)
+
+
+def find_unmet(has: Mapping[str, Any], extra_specs: Mapping[str, str]) -> list[str]:
+    """Return the extra specs that capabilities do not meet, each as `key=value`; as `suits`."""
+    unmet: list[str] = []
     for key, value in extra_specs.items():
         name = key.removeprefix(_SCOPE)
         if (":" in key and name == key) or key.startswith(_SPECIAL):
             continue
         if name not in has or not _meets(has[name], value):
-            return False
-    return True
+            unmet.append(f"{key}={value}")
+    return unmet
 
 
 def _meets(found: Any, wanted: str) -> bool:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring.errors import Invalid, NoCapacity
-from mooring.volume.backends import apart, backends
+from mooring.errors import Invalid
+from mooring.volume.backends import apart, backends, placing
 from mooring.volume.migration import in_use
 from mooring.volume.migration.copies import Move
 from mooring.volume.migration.sagas.in_use_notes import MigrateInUse
@@ -107,23 +107,14 @@ def start(
 def _choose(tx: Session, asked: Asked, row: VolumeRow, wanted: backends.Wanted) -> str:
     """Return the name of the pool that takes a volume. Raises Invalid when none does."""
     volume = asked.volume
-    try:
-        return backends.choose(tx, wanted, volume.settings, volume.clock.now()).name
-    except NoCapacity as error:
+    choice = placing.find(tx, wanted, volume.settings, volume.clock.now())
+    if choice.best is None:
         who = f"{wanted.pool} cannot" if wanted.pool else "No pool can"
-        reached = (
-            f", host {wanted.reached_by} must reach it, and it must not be the directory or share"
-            " that the volume is in"
-            if wanted.reached_by
-            else ""
-        )
         raise Invalid(
-            f"Invalid input received: {who} take volume {row.id} with its "
-            f"{wanted.size_gib} GiB: it must work, have room, be in zone {wanted.zone} and have "
-            f"what the volume type wants{reached}, and no other host may have the storage of both. "
-            "Nothing was changed.",
-            private=str(error),
-        ) from error
+            f"Invalid input received: {who} take volume {row.id} with its {wanted.size_gib} GiB. "
+            f"Nothing was changed. {choice.explain()}"
+        )
+    return choice.best.row.name
 
 
 def _require_apart(tx: Session, asked: Asked, source: str, target: str) -> None:

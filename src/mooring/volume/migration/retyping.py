@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from mooring.errors import Forbidden, Invalid, Unavailable
-from mooring.volume.backends import backends
+from mooring.volume.backends import backends, placing
 from mooring.volume.migration import in_use, migrating
 from mooring.volume.migration.sagas import arriving
 from mooring.volume.quotas import quota
@@ -66,7 +66,8 @@ async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
         multiattach = types.is_multiattach(new_type)
         of_pool = migrating.want(row, new_type, multiattach=multiattach)
         fits = row.multiattach or not multiattach or file == File(row.backend, "raw")
-        if fits and row.backend and backends.has_what(tx, row.backend, of_pool, volume.settings):
+        lacks = placing.find_lacks(tx, row.backend or "", of_pool, volume.settings)
+        if fits and not lacks:
             _change(tx, asked, row, new_type)
             return
         if wanted.policy == "never":

@@ -87,8 +87,9 @@ def add(
     *,
     request_id: str,
     now: datetime,
+    why: str = "",
 ) -> None:
-    """Tell the owner of a volume, snapshot or backup what went wrong with it."""
+    """Tell the owner of a volume, snapshot or backup what went wrong with it, and why if known."""
     resource = _RESOURCES[type(row)]
     doing, reason = _ACTIONS[what[0]][1], _DETAILS[what[1]][1]
     tx.add(
@@ -96,7 +97,7 @@ def add(
             id=str(uuid.uuid4()),
             project_id=row.project_id,
             event_id=_event_of(row, what),
-            text=f"{doing}:{reason}",
+            text=f"{doing}:{reason} {why}".rstrip(),
             level="ERROR",
             request_id=request_id,
             resource_type=resource,

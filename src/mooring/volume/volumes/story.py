@@ -27,11 +27,13 @@ class Failure(Struct, frozen=True):
     """What a failure is to the volume's owner (facts/block_storage.md 12.2).
 
     `unplaced` names what no pool was found for, as in `scheduler.<unplaced>`; empty when one was.
+    `why` is said behind the detail, and names no host.
     """
 
     action: messages.Action
     detail: messages.Detail
     unplaced: str = ""
+    why: str = ""
 
 
 Explain = Callable[[VolumeRow, Any, Any], Failure | None]
@@ -84,7 +86,7 @@ class _Message:
         if row is None or failure is None:
             return
         what = failure.action, failure.detail
-        messages.add(tx, row, what, request_id=run.request_id, now=run.now())
+        messages.add(tx, row, what, request_id=run.request_id, now=run.now(), why=failure.why)
         if failure.unplaced and run.error is not None:
             reason, method = run.error.public, failure.unplaced
             notices.send_scheduling_failure(tx, run.service, row.id, reason, method=method)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mooring.agent_api.volumes import VolumeSpec
+from mooring.errors import NoCapacity
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.volume.backends import backends
 from mooring.volume.backups import backup_rows, carrying, story
@@ -103,9 +104,10 @@ async def give_up_brought(notes: CreateFromBackup, run: Run[Volume]) -> None:
 
 
 def _explain(row: VolumeRow, notes: CreateFromBackup, run: Run[Volume]) -> Failure:
-    del row, run
+    del row
     if not notes.host:
-        return Failure("schedule", "no_backend", unplaced="create_volume")
+        why = run.error.public if isinstance(run.error, NoCapacity) else ""
+        return Failure("schedule", "no_backend", unplaced="create_volume", why=why)
     return Failure("restore_backup", "unknown")
 
 

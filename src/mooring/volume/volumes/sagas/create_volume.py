@@ -28,7 +28,7 @@ from mooring.saga.define import (
     shared,
 )
 from mooring.store.prepared import Change, Prepared
-from mooring.volume.backends import backends
+from mooring.volume.backends import backends, placing
 from mooring.volume.tables import TypeRow, VolumeRow
 from mooring.volume.volumes import filling, statuses
 from mooring.volume.volumes.sagas.asker import ASKER
@@ -68,7 +68,7 @@ def _place_volume(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateV
         reached_by=notes.reached_by,
     )
     if backend is None:
-        backend = backends.choose(tx, wanted, run.service.settings, run.now()).name
+        backend = placing.choose(tx, wanted, run.service.settings, run.now()).name
         _place(tx, notes.volume_id, {"backend": backend})
     host, _, pool = backends.split(backend)
     return replace(notes, host=host, pool=pool, format=wanted.format)
@@ -149,7 +149,8 @@ def show_available(tx: Session, notes: CreateVolume, run: Run[Volume]) -> None:
 def _explain(row: VolumeRow, notes: CreateVolume, run: Run[Volume]) -> Failure:
     del row
     if isinstance(run.error, NoCapacity) and not notes.host:
-        return Failure("schedule", "no_backend", unplaced="create_volume")
+        why = run.error.public
+        return Failure("schedule", "no_backend", unplaced="create_volume", why=why)
     return Failure("image" if notes.image_id and notes.host else "create", "driver")
 
 
