@@ -137,6 +137,21 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int, bytes]] = {
 }
 
 
+async def test_on_demand_is_advised_only_where_some_pool_has_what_the_type_wants(
+    cloud: Movers,
+) -> None:
+    await make_fast(cloud)
+    await make_type(cloud, "lost", volume_backend_name="nowhere")
+    volume_id = await cloud.make()
+    answer = await retype(cloud, volume_id, "lost")
+    assert answer.status == 400
+    assert "on-demand" not in answer.text
+    assert "without what the volume type asks for" in answer.text
+    assert "nowhere" not in answer.text
+    answer = await retype(cloud, volume_id, "lost", user="admin")
+    assert "wants: volume_backend_name=nowhere" in answer.text
+
+
 @pytest.mark.parametrize("case", sorted(REFUSED))
 async def test_what_cannot_be_is_refused_at_once(cloud: Movers, case: str) -> None:
     await make_fast(cloud)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.errors import Forbidden, Invalid, Unavailable
 from mooring.volume.backends import backends, placing
@@ -20,6 +21,8 @@ from mooring.volume.types import types
 from mooring.volume.volumes import notices, statuses, volumes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
     from mooring.volume.attachments.reserving import Asked
@@ -71,7 +74,7 @@ async def retype(asked: Asked, volume_id: str, wanted: Retype) -> None:
             _change(tx, asked, row, new_type)
             return
         if wanted.policy == "never":
-            raise _needs_copy(row, new_type, fits=fits)
+            raise _needs_copy(tx, asked, row, new_type, lacks if fits else [])
         try:
             migrating.start(tx, asked, row, of_pool, shown=RETYPING, new_type=new_type)
         except Invalid as error:
@@ -107,17 +110,31 @@ async def _read_file(asked: Asked, volume_id: str, wanted: Retype) -> File:
     return File(backend, found.format if found else "")
 
 
-def _needs_copy(row: VolumeRow, new_type: TypeRow, *, fits: bool) -> Invalid:
-    """Return why a volume has a type only as a copy; `fits`: its file could be of that type."""
-    if fits:
-        why, advice = f"that does not have what volume type {new_type.name} wants", ""
+def _needs_copy(
+    tx: Session, asked: Asked, row: VolumeRow, new_type: TypeRow, lacks: Sequence[str]
+) -> Invalid:
+    """Return why a volume has a type only as a copy: its pool lacks something, or its file is not.
+
+    To copy it is advised where a pool would have it. Only administrators see what types ask for.
+    """
+    multiattach = types.is_multiattach(new_type)
+    if lacks:
+        what = f": {', '.join(lacks)}" if asked.who.is_admin else ""
+        why = f"that does not have what volume type {new_type.name} wants{what}"
     else:
         why = "where its file is not raw, so that one server alone can write to it, and volumes "
         why += f"of type {new_type.name} may be attached to several"
-        advice = _ADVICE
+    wanted = replace(
+        migrating.want(row, new_type, multiattach=multiattach), comes_from=row.backend or ""
+    )
+    choice = placing.find(tx, wanted, asked.volume.settings, asked.volume.clock.now())
+    copying = "the migration policy on-demand lets it come to another pool."
+    if choice.best is None:
+        copying = f"no other pool could take it either. {choice.explain()}"
+    advice = "" if lacks else _ADVICE
     return Invalid(
-        f"Invalid volume: Volume {row.id} lies in a pool {why}. Nothing was changed; the "
-        f"migration policy on-demand lets it come to another pool.{advice}",
+        f"Invalid volume: Volume {row.id} lies in a pool {why}. Nothing was changed; "
+        f"{copying}{advice}",
         private=f"It is {row.backend}.",
     )
 
