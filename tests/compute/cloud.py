@@ -176,9 +176,10 @@ class ComputeCloud(SimulatedCloud):
         return answer.body["volumeAttachments"]
 
     async def actions(self, server_id: str) -> list[tuple[str, str | None]]:
-        """Return a server's actions with their messages, oldest first."""
+        """Return a server's actions, oldest first, each with the first word of its message."""
         answer = await self.ask("GET", f"/servers/{server_id}/os-instance-actions", user="admin")
-        listed = [(one["action"], one["message"]) for one in answer.body["instanceActions"]]
+        found = [(one["action"], one["message"]) for one in answer.body["instanceActions"]]
+        listed = [(action, said and said.partition(":")[0]) for action, said in found]
         return listed[::-1]
 
     async def claim(self, consumer: str, allocations: dict[str, dict[str, int]]) -> None:

@@ -101,6 +101,6 @@ def until_event_failed(member: Http, server_id: str) -> None:
 
     def holds(got: Any) -> bool:
         found = [one for one in got.key("instanceActions") if one["action"] == "extend_volume"]
-        return any(one["message"] == "Error" for one in found)
+        return any((one["message"] or "").startswith("Error") for one in found)
 
     member.until(path, holds)

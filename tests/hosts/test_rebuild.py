@@ -167,7 +167,7 @@ def test_a_rebuild_with_a_damaged_image_fails_and_succeeds_once_the_image_is_men
     with damaged(cloud, second):
         booted.begin_rebuild(second)
         booted.guest.until("ERROR")
-    assert booted.last_action()["message"] == "Error"
+    assert booted.last_action()["message"].startswith("Error")
     messages = cloud.demo.ask("GET", f"{VOLUME}/messages", version="3.5").key("messages")
     [why] = [one["user_message"] for one in messages if one["resource_uuid"] == booted.root]
     assert "The image's data are not what its format says" in why
@@ -186,7 +186,7 @@ def test_a_failed_rebuild_leaves_the_first_image_booting_where_the_type_keeps_da
     with damaged(cloud, second):
         booted.begin_rebuild(second)
         booted.runs("first", "read")
-    assert booted.last_action()["message"] == "Error"
+    assert booted.last_action()["message"].startswith("Error")
     assert booted.image() == first
     booted.begin_rebuild(second)
     booted.runs("second", "written")
@@ -203,7 +203,7 @@ def test_a_refused_reimage_leaves_the_first_image_booting(
     assert cloud.admin.ask("POST", f"{path}/deactivate").status == 204
     os.kill(process_id, signal.SIGCONT)
     booted.runs("first", "read")
-    assert booted.last_action()["message"] == "Error"
+    assert booted.last_action()["message"].startswith("Error")
     assert booted.image() == first
     assert cloud.admin.ask("POST", f"{path}/reactivate").status == 204
 
@@ -238,5 +238,5 @@ def test_a_rebuild_that_fails_brings_the_first_image_back_although_its_cloud_is_
         cloud.start()
         booted.runs("first", "read")
     assert booted.guest.process_id() == process_id
-    assert booted.last_action()["message"] == "Error"
+    assert booted.last_action()["message"].startswith("Error")
     assert booted.image() == first

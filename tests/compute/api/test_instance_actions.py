@@ -59,8 +59,13 @@ async def test_actions_are_listed_the_newest_first(cloud: ComputeAlone) -> None:
         "user_id": "member",
         "project_id": PROJECT,
         "start_time": "2026-01-01T00:00:02.000000",
-        "message": "Error",
+        "message": "Error: It broke.",
     }
+    assert [one["message"] for one in listed[1:]] == [None, None]
+    path = f"/servers/{server_id}/os-instance-actions/{REQUESTS[2]}"
+    shown = (await cloud.get(path, user="member"))["instanceAction"]
+    assert shown["message"] == "Error: It broke."
+    assert "line 1" not in str(shown)
 
 
 async def test_actions_are_paged_from_258_on(cloud: ComputeAlone) -> None:

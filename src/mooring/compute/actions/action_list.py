@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring import limits
+from mooring.compute.actions.actions import ERROR
 from mooring.compute.tables import InstanceAction, InstanceActionEvent
 from mooring.errors import Invalid, NotFound
 
@@ -51,6 +52,20 @@ def events(tx: Session, action_id: int) -> Sequence[InstanceActionEvent]:
     """Return the parts of an action, the newest first."""
     wanted = select(InstanceActionEvent).where(InstanceActionEvent.action_id == action_id)
     return tx.execute(wanted.order_by(InstanceActionEvent.id.desc())).scalars().all()
+
+
+def find_failures(tx: Session, rows: Sequence[InstanceAction]) -> dict[int, str]:
+    """Return why actions failed, by their id: the public error of the last part that did."""
+    failed = [row.id for row in rows if row.message == ERROR]
+    if not failed:
+        return {}
+    wanted = select(InstanceActionEvent.action_id, InstanceActionEvent.details).where(
+        InstanceActionEvent.action_id.in_(failed),
+        InstanceActionEvent.result == ERROR,
+        InstanceActionEvent.details.is_not(None),
+    )
+    found = tx.execute(wanted.order_by(InstanceActionEvent.id)).all()
+    return {action_id: details for action_id, details in found if details}
 
 
 def _find(tx: Session, server_id: str, request_id: str) -> InstanceAction | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from sqlalchemy.orm import Session
 
 from mooring import limits
@@ -31,6 +32,24 @@ Waits: TypeAlias = dict[str, str]
 """What keeps an operation waiting, and what can be done about it, by the operation's id."""
 
 
+class Told(Struct, frozen=True):
+    """What is said of some actions beside their rows."""
+
+    waits: Waits
+    failures: Mapping[int, str]
+    """Why actions failed, by their id."""
+
+    def message(self, action: InstanceAction) -> str | None:
+        """Return an action's message; upstream's own for a failure stands in front.
+
+        Members see no details of events, and no fault of a server that goes on.
+        """
+        if action.message is None:
+            return self.waits.get(action.saga_id or "")
+        why = self.failures.get(action.id)
+        return f"{action.message}: {why}" if why else action.message
+
+
 @api.get(_PATH, policy=f"{_RULE}list")
 async def list_actions(call: Call[Compute]) -> Reply:
     """List a server's actions, the newest first."""
@@ -38,29 +57,29 @@ async def list_actions(call: Call[Compute]) -> Reply:
     page = paging.read(call.query) if paged else paging.Page(limits.WEB_PAGE_ROWS)
     query = _read_query(call, page) if paged else ActionQuery()
 
-    def read(tx: Session) -> tuple[Sequence[InstanceAction], Waits]:
+    def read(tx: Session) -> tuple[Sequence[InstanceAction], Told]:
         rows = action_list.page(tx, _visible(tx, call).id, query)
-        return rows, _find_waits(tx, call, rows)
+        return rows, _find_told(tx, call, rows)
 
-    rows, waits = await call.service.store.read(read)
+    rows, told = await call.service.store.read(read)
     links: dict[str, Any] = {}
     if paged:
         path = f"/servers/{call.path['server_id']}/os-instance-actions"
         links = paging.links(call, path, page, [row.request_id for row in rows], name="links")
-    return Reply(200, {"instanceActions": [_show(row, call, waits) for row in rows], **links})
+    return Reply(200, {"instanceActions": [_show(row, call, told) for row in rows], **links})
 
 
 @api.get(_PATH + "/{request_id}", policy=f"{_RULE}show")
 async def show_action(call: Call[Compute]) -> Reply:
     """One action, with its events for those who may see them."""
 
-    def read(tx: Session) -> tuple[InstanceAction, Sequence[InstanceActionEvent], Waits]:
+    def read(tx: Session) -> tuple[InstanceAction, Sequence[InstanceActionEvent], Told]:
         server = _visible(tx, call)
         found = action_list.find(tx, server.id, call.path["request_id"])
-        return found, action_list.events(tx, found.id), _find_waits(tx, call, [found])
+        return found, action_list.events(tx, found.id), _find_told(tx, call, [found])
 
-    action, events, waits = await call.service.store.read(read)
-    shown = _show(action, call, waits) | _show_events(call, action, events, waits)
+    action, events, told = await call.service.store.read(read)
+    shown = _show(action, call, told) | _show_events(call, action, events, told.waits)
     return Reply(200, {"instanceAction": shown})
 
 
@@ -106,6 +125,10 @@ def _visible(tx: Session, call: Call[Compute]) -> Server:
     return servers.visible(tx, call.who, call.path["server_id"], deleted=deleted)
 
 
+def _find_told(tx: Session, call: Call[Compute], actions: Sequence[InstanceAction]) -> Told:
+    return Told(_find_waits(tx, call, actions), action_list.find_failures(tx, actions))
+
+
 def _find_waits(tx: Session, call: Call[Compute], actions: Sequence[InstanceAction]) -> Waits:
     """Return what keeps actions waiting. Only who may see events learns a silent host's name."""
     engine, now = call.service.sagas, call.service.clock.now()
@@ -137,7 +160,7 @@ def _advise(saga_id: str, wait: Wait, *, is_told: bool) -> str:
     )
 
 
-def _show(action: InstanceAction, call: Call[Compute], waits: Waits) -> dict[str, Any]:
+def _show(action: InstanceAction, call: Call[Compute], told: Told) -> dict[str, Any]:
     body: dict[str, Any] = {
         "action": action.action,
         "instance_uuid": action.server_id,
@@ -145,7 +168,7 @@ def _show(action: InstanceAction, call: Call[Compute], waits: Waits) -> dict[str
         "user_id": action.user_id,
         "project_id": action.project_id,
         "start_time": microsecond(action.started_at),
-        "message": action.message or waits.get(action.saga_id or ""),
+        "message": told.message(action),
     }
     if call.version >= _PAGED_SINCE:
         body["updated_at"] = microsecond(action.updated_at)
