@@ -95,7 +95,10 @@ async def test_where_all_pools_are_full_the_fault_says_so_of_each_host(cloud: Co
     server = await _boot(cloud, size=40)
     assert (server["status"], server[_HOST]) == ("ERROR", None)
     assert server["fault"]["message"].startswith("On host")
-    assert "is in status error" in server["fault"]["message"]
+    told = server["fault"]["message"]
+    assert "which was to be made for the server, came to be in status error" in told
+    assert "volume message list says why" in told
+    assert "attached" not in told
     assert await _pools(cloud) == []
 
 

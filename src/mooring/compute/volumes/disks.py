@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mooring.fence.operation import Operation
     from mooring.saga.define import Run
 
+_WHY = "openstack --os-volume-api-version 3.67 volume message list says why."
 _NOT_READY = frozenset({"creating", "downloading"})
 
 
@@ -249,9 +250,10 @@ async def leave(run: Run[Compute], disk: Disk, operation: Operation | None = Non
     await guests.take_back(run, disk.host, f"/connections/{name}", verb)
 
 
-async def wait_until_ready(run: Run[Compute], volume_id: str) -> None:
+async def wait_until_ready(run: Run[Compute], volume_id: str, *, is_made: bool = False) -> None:
     """Rest until the volume has its data. Raises Conflict: in error; Unavailable: after long.
 
+    `is_made`: by this operation, so that no attachment has failed.
     Our own volume service says when a volume that this operation had it make is ready; another
     one is asked now and then.
     """
@@ -263,6 +265,11 @@ async def wait_until_ready(run: Run[Compute], volume_id: str) -> None:
             timeout_s=run.service.settings.volume_ready_s,
         )
     if volume.status.startswith("error"):
+        if is_made:
+            raise Conflict(
+                f"Volume {volume_id}, which was to be made for the server, came to be in status "
+                f"{volume.status}. {_WHY}"
+            )
         raise Conflict(f"Volume {volume_id} is in status {volume.status}; it cannot be attached.")
 
 

@@ -92,7 +92,7 @@ async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Non
     """
     disk, volumes = find(notes, item), run.service.volumes
     try:
-        await disks.wait_until_ready(run, disk.volume_id)
+        await disks.wait_until_ready(run, disk.volume_id, is_made=True)
     except Conflict as error:
         if disk.beside or not await may_differ(volumes):
             raise
