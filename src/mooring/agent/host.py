@@ -25,7 +25,7 @@ from mooring.agent.share_drivers.base import ShareDriver
 from mooring.agent.share_mounts.keeping import GuestShares
 from mooring.agent.turns import Turns
 from mooring.agent_api import verbs
-from mooring.agent_api.disks import SeenDisk
+from mooring.agent_api.disks import SeenDisk, UnreadDisk
 from mooring.agent_api.guest_shares import ShareClient
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.servers import Guest
@@ -69,6 +69,8 @@ class Agent:
         self.events, self._copying = events, copying
         self._guest_shares = guest_shares
         self.pools = Pools()
+        self.unread_disks: dict[tuple[str, str], str] = {}
+        """Why the guests' volumes that could not be read last were not, by server and volume."""
         self.probe: Probe = NoProbe()
         self.credentials: Credentials | None = None
         """Of a host that joined, set by whoever serves it over TLS."""
@@ -193,11 +195,13 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     guests = await agent.hypervisor.guests() if agent.runs_guests else []
     seen = await look_at_shares(agent.share_drivers)
     leftovers += seen.leftovers + agent.images.leftovers()
+    disks = [one async for one in _disks(agent, guests)]
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,
         guests=guests,
-        disks=[seen async for seen in _disks(agent, guests)],
+        disks=[one for one in disks if isinstance(one, SeenDisk)],
+        unread_disks=[one for one in disks if isinstance(one, UnreadDisk)],
         volumes=held.volumes,
         shares=seen.shares,
         images=agent.images.images(),
@@ -227,16 +231,30 @@ def _stray_captures(agent: Agent, held: SeenVolumes) -> list[str]:
     return [] if held.unread else capture_files.strays(agent.volume_captures, named)
 
 
-async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDisk]:
-    """Yield the guests' volumes; one whose guest or image goes meanwhile hides no other."""
+async def _disks(agent: Agent, guests: Sequence[Guest]) -> AsyncIterator[SeenDisk | UnreadDisk]:
+    """Yield the guests' volumes; one that cannot be read hides no other, and is told of."""
+    before, agent.unread_disks = agent.unread_disks, {}
     for guest in guests:
         for disk in guest.disks:
+            server_id, volume_id = guest.server_id, disk.volume_id
             try:
-                size = await agent.hypervisor.disk_size(guest.server_id, disk.volume_id)
-            except (MooringError, OSError) as error:
-                log.info("a disk cannot be read", volume=disk.volume_id, error=str(error))
+                size = await agent.hypervisor.disk_size(server_id, volume_id)
+            except NotFound:
+                # The guest let go of it meanwhile.
                 continue
-            yield SeenDisk(server_id=guest.server_id, volume_id=disk.volume_id, size=size)
+            except (MooringError, OSError) as error:
+                agent.unread_disks[server_id, volume_id] = str(error)
+                if before.get((server_id, volume_id)) != str(error):
+                    log.warning(
+                        "a disk cannot be read",
+                        server=server_id,
+                        volume=volume_id,
+                        error=str(error),
+                    )
+                why = error.public if isinstance(error, MooringError) else str(error)
+                yield UnreadDisk(server_id=server_id, volume_id=volume_id, why=why)
+            else:
+                yield SeenDisk(server_id=server_id, volume_id=volume_id, size=size)
 
 
 def _offers(facts: Facts | None) -> dict[str, Any]:

@@ -124,3 +124,11 @@ class SeenDisk(Struct, frozen=True, kw_only=True):
     server_id: str
     volume_id: str
     size: DiskSize
+
+
+class UnreadDisk(Struct, frozen=True, kw_only=True):
+    """One guest's volume whose sizes could not be read, and why, as an inventory lists it."""
+
+    server_id: str
+    volume_id: str
+    why: str

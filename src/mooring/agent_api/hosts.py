@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mooring.agent_api.disks import Connected, SeenDisk
+from mooring.agent_api.disks import Connected, SeenDisk, UnreadDisk
 from mooring.agent_api.guest_shares import MountedShare, ShareClient
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
@@ -88,6 +88,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     connections: list[Connected] = []
     disks: list[SeenDisk] = []
     """The guests' volumes whose sizes could be read."""
+    unread_disks: list[UnreadDisk] = []
+    """The guests' volumes whose sizes could not be read. An agent of before names none."""
     share_mounts: list[MountedShare] = []
     """Which servers this host has shares mounted for, or had until its machine started anew."""
     leftovers: list[str] = []

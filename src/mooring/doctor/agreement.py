@@ -26,6 +26,10 @@ _UNASKED = (
     "Start the cloud with all of its hosts, as it is started otherwise, and ask again; take out "
     "one that is gone for good: mooring host remove --gone."
 )
+_UNREAD = (
+    "See that the volume's storage answers and is mounted on that host; openstack server reboot "
+    "--hard connects what is not connected any more."
+)
 GIB = 1 << 30
 _RUNNING = {one: one for one in ("stopped", "paused", "suspended")} | {"active": "running"}
 _UNBUILT = frozenset({"building", "error"})
@@ -48,6 +52,7 @@ def look(books: Books) -> Iterator[Finding]:
     for inventory in books.inventories.values():
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
+        yield from _unread(books, inventory)
         yield from _leftovers(books, inventory)
         yield from _brought(books, inventory)
         yield from _connections(books, inventory)
@@ -312,6 +317,15 @@ def _sizes(books: Books, inventory: Inventory) -> Iterator[Finding]:
         if row is not None and size.image_bytes != row["size_gib"] * GIB:
             message = f"volume {volume_id} of {row['size_gib']} GiB has {size.image_bytes} bytes"
             yield Finding(thing, "disagreement", message, _REPORT)
+
+
+def _unread(books: Books, inventory: Inventory) -> Iterator[Finding]:
+    """Yield the volumes whose sizes a host cannot read: what else is wrong with them nobody saw."""
+    for unread in inventory.unread_disks:
+        server_id, volume_id = unread.server_id, unread.volume_id
+        if not books.is_busy(f"server:{server_id}", f"volume:{volume_id}"):
+            message = f"host {inventory.name} cannot read its volume {volume_id}: {unread.why}"
+            yield Finding(f"server {server_id}", "host", message, _UNREAD)
 
 
 def _disk(
