@@ -96,3 +96,21 @@ async def test_the_backend_name_of_a_type_names_the_pool(cloud: VolumeCloud) -> 
         path = f"/volumes/{volume_id}"
         shown = (await cloud.ask("GET", path, user="admin")).body["volume"]
         assert shown["os-vol-host-attr:host"] == f"host1@simulated#{name}"
+
+
+@pytest.mark.anyio
+async def test_a_version_that_is_too_old_is_told_which_one_has_the_resource(
+    cloud: VolumeCloud,
+) -> None:
+    answer = await cloud.ask("GET", "/messages", version="3.0")
+    assert (answer.status, "from 3.3 on" in answer.text) == (404, True)
+
+
+@pytest.mark.anyio
+async def test_an_unknown_zone_is_answered_with_the_command_that_lists_them(
+    cloud: VolumeCloud,
+) -> None:
+    body = {"volume": {"size": 1, "availability_zone": "mars"}}
+    answer = await cloud.ask("POST", "/volumes", body)
+    assert answer.status == 400
+    assert "openstack availability zone list --volume" in answer.text

@@ -80,10 +80,21 @@ class Routes:
 
 
 def choose(routes: Iterable[Route], version: Version) -> Route:
-    """Return the registration that exists in `version`. Raises NotFound when none does."""
-    for route in routes:
+    """Return the registration that exists in `version`. Raises NotFound when none does.
+
+    It says from which version on one does.
+    """
+    tried = list(routes)
+    for route in tried:
         if route.serves(version):
             return route
+    later = [route.since for route in tried if route.since and route.since > version]
+    if later:
+        since = min(later)
+        raise NotFound(
+            "The resource could not be found: it does not exist in the requested API version "
+            f"{version[0]}.{version[1]}, but from {since[0]}.{since[1]} on. Ask for that version."
+        )
     raise NotFound(
         "The resource could not be found: it does not exist in the requested API version "
         f"{version[0]}.{version[1]}."

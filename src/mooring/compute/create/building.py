@@ -129,7 +129,10 @@ def _check_image(
 def _check_place(tx: Session, compute: Compute, request: NewServer, material: Material) -> None:
     zone = request.availability_zone
     if zone not in {None, compute.settings.default_zone, *hosts.zones(tx)}:
-        raise Invalid("The requested availability zone is not available. Nothing was created.")
+        raise Invalid(
+            "The requested availability zone is not available. Nothing was created; "
+            "openstack availability zone list --compute names those that there are."
+        )
     _check_host(tx, request)
     if compute.settings.cross_zone_attach:
         return

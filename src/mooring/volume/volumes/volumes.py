@@ -245,8 +245,8 @@ def check_zone(tx: Session, volume: Volume, zone: str | None) -> str:
         return volume.settings.default_zone
     if tx.execute(select(BackendRow.name).where(BackendRow.zone == zone).limit(1)).first() is None:
         raise Invalid(
-            f"Invalid input received: Availability zone '{zone}' is invalid. Choose one of "
-            "GET /os-availability-zone.",
+            f"Invalid input received: Availability zone '{zone}' is invalid. Nothing was made; "
+            "openstack availability zone list --volume names those that there are.",
         )
     return zone
 
