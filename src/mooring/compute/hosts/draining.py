@@ -239,7 +239,9 @@ def _look_and_end(
         row.status = "drained" if is_over else "stopped"
         row.stayed = [msgspec.to_builtins(one) for one in seen.left]
         row.ended_at = now
-        log.info("a host was drained", host=host, status=row.status, left=len(seen.left))
+        what = "evacuation" if row.evacuates else "drain"
+        how = "ended" if is_over else "stopped"
+        log.info("servers leave a host no more", what=what, how=how, host=host, left=len(seen.left))
         return None
     asker = Who(user_id=row.user_id, project_id=row.project_id, is_admin=True)
     if row.evacuates:
