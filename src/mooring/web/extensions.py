@@ -93,11 +93,11 @@ def show(known: Mapping[str, tuple[str, str]], alias: str) -> dict[str, Any]:
 
 
 def _show(known: Mapping[str, tuple[str, str]], alias: str) -> dict[str, Any]:
-    name, route = known[alias]
+    name, _ = known[alias]
     return {
         "alias": alias,
         "name": name,
-        "description": f"{route}, and what belongs to it.",
+        "description": "",
         "updated": _UPDATED,
         "namespace": "",
         "links": [],
