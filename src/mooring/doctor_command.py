@@ -91,4 +91,5 @@ def _print(found: list[Finding], *, as_json: bool) -> None:
         return
     for one in found:
         click.echo(f"{one.resource}: {one.message}\n    {one.advice}")
-    click.echo(f"{len(found)} findings." if found else "Everything agrees.")
+    counted = "1 finding." if len(found) == 1 else f"{len(found)} findings."
+    click.echo(counted if found else "Everything agrees.")

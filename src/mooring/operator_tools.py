@@ -168,7 +168,10 @@ async def rotate_token_keys(settings: Settings) -> None:
     """Have tokens made with the next key."""
     async with open_identity(settings) as identity:
         await identity.request("POST", "/mooring/tokens/keys", caller=None)
-    _say("Tokens are made with another key from now on. Those of before stand until they expire.")
+    _say(
+        "Tokens are made with another key from now on. Those of before stand until they expire, or "
+        "until their key goes with a third rotation."
+    )
 
 
 def _print(found: Operation) -> None:
