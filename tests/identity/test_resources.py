@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mooring import limits
 from tests.identity.cloud import ROOT, IdentityCloud
 
 pytestmark = pytest.mark.anyio
@@ -151,6 +153,26 @@ async def test_projects_are_found_by_their_tags(
         await cloud.make("/projects", {"project": project})
     found = await cloud.get(f"/projects?domain_id={domain['id']}&{query}", user="admin")
     assert sorted(one["name"] for one in found["projects"]) == names
+
+
+@pytest.mark.parametrize("name", ["tags", "tags-any", "not-tags", "not-tags-any"])
+async def test_a_filter_of_too_many_tags_is_400(tmp_path: Path, database: str, name: str) -> None:
+    async with IdentityCloud(tmp_path, database=database) as cloud:
+        for count, status in ((limits.WEB_CONDITIONS, 200), (2000, 400)):
+            tags = ",".join(f"t{number}" for number in range(count))
+            answer = await cloud.ask("GET", f"/projects?{name}={tags}", user="admin")
+            assert answer.status == status, answer
+        assert f"The filter {name} names more than" in answer.body["error"]["message"]
+        same = await cloud.ask("GET", f"/projects?{name}={'t,' * 2000}", user="admin")
+        assert same.status == 200
+
+
+async def test_all_filters_of_tags_together_are_answered(tmp_path: Path, database: str) -> None:
+    tags = ",".join(f"t{number}" for number in range(limits.WEB_CONDITIONS))
+    names = ("tags", "tags-any", "not-tags", "not-tags-any")
+    query = "&".join(f"{name}={tags}" for name in names) + "&name__contains=a" * 150
+    async with IdentityCloud(tmp_path, database=database) as cloud:
+        assert (await cloud.ask("GET", f"/projects?{query}", user="admin")).status == 200
 
 
 async def test_tags_have_bounds_and_are_an_administrator_s(cloud: IdentityCloud) -> None:

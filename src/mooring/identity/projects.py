@@ -19,6 +19,7 @@ from sqlalchemy import (
     update,
 )
 
+from mooring import limits
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, domains, grants, own, rows
 from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow, UserRow
@@ -111,11 +112,17 @@ def change(
 def tagged(query: Mapping[str, str]) -> list[ColumnElement[bool]]:
     """Return what holds for projects with these tags: `tags`, `tags-any` and their opposites.
 
-    Each is a list with commas, as in facts/compute.md 10.1.
+    Each is a list with commas, as in facts/compute.md 10.1. Raises Invalid for one of too many.
     """
 
     def has(key: str) -> list[ColumnElement[bool]]:
-        return [_has(tag) for tag in query.get(key, "").split(",") if tag]
+        tags = sorted({tag for tag in query.get(key, "").split(",") if tag})
+        if len(tags) > limits.WEB_CONDITIONS:
+            raise Invalid(
+                f"The filter {key} names more than {limits.WEB_CONDITIONS} tags. Ask for fewer: a "
+                f"project has at most {MOST_TAGS}."
+            )
+        return [_has(tag) for tag in tags]
 
     found = has("tags")
     if some := has("tags-any"):

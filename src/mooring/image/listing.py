@@ -169,7 +169,7 @@ def _tagged(_name: str, value: str) -> Condition:
 
 
 def _listed(name: str, value: str) -> list[str]:
-    """Read `in:a,"b,c"`, or one value as it is."""
+    """Read `in:a,"b,c"`, or one value as it is; each once, as a statement takes so many."""
     text = value.removeprefix("in:")
     if text == value:
         return [value]
@@ -177,7 +177,7 @@ def _listed(name: str, value: str) -> list[str]:
         (found,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError) as error:
         raise Invalid(f"Invalid filter value for {name}: {value[:64]!r}.") from error
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _number(name: str, value: str) -> int:
