@@ -130,7 +130,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_id(value: Any) -> str:
-    """Return an image's id as it was sent. Raises Invalid unless it is a uuid with dashes."""
+    """Return an image's id in small letters. Raises Invalid unless it is a uuid with dashes."""
     try:
         text = typed.convert(value, str)
         canonical = str(UUID(text))
@@ -138,7 +138,7 @@ def check_id(value: Any) -> str:
         raise Invalid("Invalid value for attribute 'id': it must be a uuid.") from error
     if canonical != text.lower():
         raise Invalid("Invalid value for attribute 'id': it must be a uuid with dashes.")
-    return text
+    return canonical
 
 
 def _property(name: str, value: Any) -> str:

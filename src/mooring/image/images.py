@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from msgspec import Struct
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from mooring.errors import Conflict, Forbidden, NotFound
@@ -95,12 +95,24 @@ def create(tx: Session, who: Who, new: NewImage, now: datetime) -> Record:
             tx.flush()
     except IntegrityError as error:
         raise Conflict(f"Image ID {new.id} already exists. Choose another.") from error
-    # Behind the insert: one that was deleted a moment ago is seen there on PostgreSQL, too.
-    if tx.scalar(select(FormerImageRow.id).where(FormerImageRow.id == new.id)) is not None:
-        raise Conflict(f"Image ID {new.id} was that of an image before. Choose another.")
+    _refuse_alike(tx, new.id)
     _put_tags(tx, new.id, tags)
     _put_properties(tx, new.id, new.properties)
     return visible(tx, who, new.id)
+
+
+def _refuse_alike(tx: Session, image_id: str) -> None:
+    """Raise Conflict where an id is, or was, that of another image but for the case of letters.
+
+    Earlier releases kept ids as they were sent. The former ones come last, behind the insert: an
+    image that was deleted a moment ago is seen among either on PostgreSQL, too.
+    """
+    small = func.lower(ImageRow.id) == image_id
+    if tx.scalar(select(ImageRow.id).where(small, ImageRow.id != image_id)) is not None:
+        raise Conflict(f"Image ID {image_id} already exists in capital letters. Choose another.")
+    former = select(FormerImageRow.id).where(func.lower(FormerImageRow.id) == image_id)
+    if tx.scalars(former).first() is not None:
+        raise Conflict(f"Image ID {image_id} was that of an image before. Choose another.")
 
 
 def change(

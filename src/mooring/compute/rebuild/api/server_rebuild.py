@@ -14,7 +14,7 @@ from mooring.compute.servers import server_list, servers
 from mooring.compute.servers.api.server_bodies import RebuildBody
 from mooring.compute.servers.api.server_views import SHOW, UPDATE_BEFORE_275, ServerView
 from mooring.compute.service import Compute
-from mooring.compute.wire.api.values import access_address, canonical_uuid, truth
+from mooring.compute.wire.api.values import access_address, truth, with_dashes
 from mooring.errors import Invalid
 from mooring.web.api import Api, Call, Reply
 
@@ -67,7 +67,7 @@ def _read(call: Call[Compute], body: RebuildBody) -> Rebuild:
         )
     reimage = body.reimage_boot_volume
     return Rebuild(
-        image_id=canonical_uuid(body.image_ref) or body.image_ref,
+        image_id=with_dashes(body.image_ref),
         reimage=None if reimage is UNSET else truth(reimage),
         columns=_columns(call, body),
         metadata=None if body.metadata is UNSET else body.metadata,

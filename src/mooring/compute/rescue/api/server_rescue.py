@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType, field
 from mooring.compute.create.api import server_create
 from mooring.compute.rescue import rescuing
 from mooring.compute.service import Compute
-from mooring.compute.wire.api.values import canonical_uuid
+from mooring.compute.wire.api.values import with_dashes
 from mooring.compute.wire.fields import Uuid
 from mooring.web.api import Api, Call, Reply
 
@@ -35,7 +35,7 @@ async def rescue(call: Call[Compute], body: Rescue | None) -> Reply:
         call.service,
         call.who,
         call.path["server_id"],
-        image_id=(canonical_uuid(named) or named) if named else None,
+        image_id=None if named is None else with_dashes(named),
         may_boot_from_volume=call.version >= _FROM_VOLUME_SINCE,
     )
     return Reply(200, {"adminPass": server_create.password(asked.admin_pass)})

@@ -75,6 +75,15 @@ def canonical_uuid(text: str) -> str | None:
         return None
 
 
+def with_dashes(text: str) -> str:
+    """Return a uuid in its dashed form, in the letters in which it was sent.
+
+    The id of another service's resource: whether capitals name the same one is for that to say.
+    """
+    plain = text.replace("-", "")
+    return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
+
+
 def address(value: str, name: str, version: Literal[4, 6]) -> str:
     """Return an IP address of that version in its short form (RFC 5952). Raises Invalid.
 
