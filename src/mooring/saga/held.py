@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
-from mooring.saga.define import REGISTRY
+from mooring.saga import journal, locks
+from mooring.saga.define import REGISTRY, Saga
 from mooring.saga.journal import Bookmark
 from mooring.store.base import savepoint
 
@@ -27,6 +28,17 @@ def gives_way(holder: Bookmark | None) -> bool:
     """Whether a saga says that a user may insist on something else."""
     saga = REGISTRY.get((holder.name, holder.version)) if holder else None
     return saga is not None and saga.gives_way
+
+
+def is_carried_out(tx: Session, key: str, *sagas: Saga[Any]) -> bool:
+    """Whether one of these sagas has a lock or waits for it, and nobody has asked it to end."""
+    names = {saga.name for saga in sagas}
+    marks = [journal.load(tx, one) for one in locks.holders(tx, key)]
+    return any(
+        mark.name in names and mark.heading == "forward" and not mark.abort
+        for mark in marks
+        if mark is not None
+    )
 
 
 def insist_if_held(tx: Session, *, fn: Callable[[Session], T], insist: Callable[[Session], T]) -> T:

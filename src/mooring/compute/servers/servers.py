@@ -43,8 +43,7 @@ from mooring.compute.shares import blocked
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices
 from mooring.errors import Conflict, NotFound, Unavailable
-from mooring.saga import journal
-from mooring.saga.held import HeldError
+from mooring.saga.held import HeldError, is_carried_out
 from mooring.store.loaded import ById
 
 if TYPE_CHECKING:
@@ -156,7 +155,8 @@ async def delete(compute: Compute, who: Who, server_id: str) -> None:
     def begin(tx: Session) -> None:
         server = visible(tx, who, server_id)
         states.require_unlocked(server, who)
-        if server.task_state == "deleting" and _is_being_deleted(tx, compute, server_id):
+        is_deleting = server.task_state == "deleting"
+        if is_deleting and is_carried_out(tx, f"server:{server_id}", DELETE_SERVER):
             return
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.move(tx, server_id, "deleting", now)
@@ -166,15 +166,6 @@ async def delete(compute: Compute, who: Who, server_id: str) -> None:
         compute.sagas.start(tx, DELETE_SERVER, notes, who=who, saga_id=saga_id)
 
     await compute.store.write(begin)
-
-
-def _is_being_deleted(tx: Session, compute: Compute, server_id: str) -> bool:
-    """Tell whether a deletion is at work or waits that nobody has ended since."""
-    marks = [journal.load(tx, one) for one in compute.sagas.holders(tx, f"server:{server_id}")]
-    return any(
-        mark and (mark.name, mark.heading, mark.abort) == (DELETE_SERVER.name, "forward", 0)
-        for mark in marks
-    )
 
 
 async def stop(compute: Compute, who: Who, server_id: str) -> None:

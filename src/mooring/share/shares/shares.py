@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from mooring import labels
 from mooring.agent_api.shares import ShareSnapshotName
-from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.errors import Conflict, Forbidden, Invalid, NotFound
+from mooring.saga.held import is_carried_out
 from mooring.share.locks import locks
 from mooring.share.quotas import quota
 from mooring.share.services import matching
@@ -200,9 +201,9 @@ async def delete(asked: Asked, share_id: str, *, force: bool = False) -> None:
 
     def begin(tx: Session) -> None:
         row = share_rows.visible_to_change(tx, asked.who, share_id)
-        if row.status == "deleting" and not force:
+        if not force and _is_being_deleted(tx, asked, row):
             return
-        if not force and row.status not in _DELETABLE:
+        if not force and row.status not in (*_DELETABLE, "deleting"):
             raise Forbidden(
                 f"Share status must be one of {', '.join(_DELETABLE)} to delete it, and it is "
                 f"{row.status}. Nothing was changed.",
@@ -219,6 +220,20 @@ async def delete(asked: Asked, share_id: str, *, force: bool = False) -> None:
         asked.share.sagas.start(tx, saga, DeleteShare(share_id=row.id), who=asked.who)
 
     await asked.share.sagas.submit(begin)
+
+
+def _is_being_deleted(tx: Session, asked: Asked, row: ShareRow) -> bool:
+    """Whether a share goes anyway. Raises Conflict while a reset is to end its deletion."""
+    resource = f"share:{row.id}"
+    if row.status != "deleting":
+        return False
+    at_work = asked.share.sagas.holders(tx, resource)
+    if at_work and not is_carried_out(tx, resource, DELETE_SHARE, FORCE_DELETE_SHARE):
+        raise Conflict(
+            f"Share {row.id} is being deleted, and operation {at_work[-1]} is to end that. Nothing "
+            "was changed; delete the share when that has ended."
+        )
+    return bool(at_work)
 
 
 async def extend(asked: Asked, share_id: str, new_gib: int) -> None:

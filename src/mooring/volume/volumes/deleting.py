@@ -9,6 +9,7 @@ from sqlalchemy import and_, exists, false, or_, select, true, update
 from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
+from mooring.saga.held import is_carried_out
 from mooring.volume.attachments import connections
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -51,12 +52,27 @@ async def delete(
         if fence.admit(tx, asked.operation, resource, verb="DELETE") is not None:
             return
         row = visible(tx, asked.who, volume_id)
-        if row.status != "deleting" or force:
+        if force or not _is_being_deleted(tx, asked, row):
             _check_snapshots(tx, asked, row, cascade=cascade)
             _begin_deleting(tx, asked, row, force=force)
         fence.record(tx, asked.operation, resource, Answer(status=202), verb="DELETE")
 
     await asked.volume.sagas.submit(begin)
+
+
+def _is_being_deleted(tx: Session, asked: Asked, row: VolumeRow) -> bool:
+    """Whether a volume goes anyway. Raises Conflict while a reset is to end its deletion."""
+    resource = f"volume:{row.id}"
+    if row.status != "deleting":
+        return False
+    at_work = asked.volume.sagas.holders(tx, resource)
+    if at_work and not is_carried_out(tx, resource, DELETE_VOLUME, FORCE_DELETE_VOLUME):
+        raise Conflict(
+            f"Resource conflict: Volume {row.id} is being deleted, and operation {at_work[-1]} is "
+            "to end that. Nothing was changed; delete the volume when that has ended.",
+            busy=True,
+        )
+    return bool(at_work)
 
 
 def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -> None:
@@ -78,7 +94,7 @@ def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -
         ),
     )
     if not force:
-        guarded = guarded.where(VolumeRow.status.in_(_DELETABLE))
+        guarded = guarded.where(VolumeRow.status.in_((*_DELETABLE, "deleting")))
     values = {"status": "deleting", "updated_at": asked.volume.clock.now(), **statuses.RETURNED}
     if tx.execute(guarded.values(**values).returning(VolumeRow.id)).first() is None:
         raise _busy(tx, asked, row) or _refusal(tx, row)
