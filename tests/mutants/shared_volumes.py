@@ -48,8 +48,8 @@ MUTANTS = [
     ),
     Mutant(
         "a volume comes to the pool that it is in",
-        "volume/backends/backends.py",
-        "        suited = [one for one in suited if one.row.name != wanted.comes_from]\n",
+        "volume/backends/placing.py",
+        "            (row.name == wanted.comes_from, _HERE),\n",
         "",
         TESTS,
         "no_other_pool",
