@@ -101,7 +101,8 @@ MUTANTS = [
         "a removal that was killed is never finished",
         DIRECTORY,
         "        def delete() -> None:\n",
-        "        def delete() -> None:\n            if not folder.exists():\n                return\n",
+        "        def delete() -> None:\n            if not folder.exists():\n"
+        "                return\n",
         STORE,
         "killed",
     ),

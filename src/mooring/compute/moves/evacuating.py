@@ -69,7 +69,6 @@ async def evacuate(
         checks.check_volumes(server, rows)
         _require_one_place(tx, source, rows)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
-        waiting = disk_places.choose_host(tx, server_id, source.name, now)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         new = New(uuid=str(uuid.uuid4()), saga_id=saga_id, type=migrations.EVACUATION)
         row = migrations.add(tx, server, who, now, new)
@@ -77,9 +76,9 @@ async def evacuate(
         notes = replace(
             describe(Evacuate, tx, server, row, begun),
             wished_host=host,
+            waiting=disk_places.choose_host(tx, server_id, source.name, now),
             disks=[moving(one) for one in rows],
             known=attached,
-            waiting=waiting,
             stays_off=_stays_off(server, is_left_off=is_left_off),
         )
         compute.sagas.start(tx, EVACUATE, notes, who=who, saga_id=saga_id)

@@ -286,7 +286,12 @@ async def complete(run: Run[Compute], disk: Disk) -> None:
 
 
 async def hold(run: Run[Compute], disk: Disk) -> bool:
-    """Tell the volume service that an attachment is held on to; return False when it is gone.
+    """Tell the volume service that an attachment is held on to; return False when it is gone."""
+    return await try_to_hold(run, disk) is not False
+
+
+async def try_to_hold(run: Run[Compute], disk: Disk) -> bool | None:
+    """Do so; return None where it does not agree: it may be about to let go of the attachment.
 
     A volume that came by the old calls is in use for as long as its server is listed.
     """
@@ -303,6 +308,7 @@ async def hold(run: Run[Compute], disk: Disk) -> bool:
     except MooringError as error:
         if is_unavailable(error) and run.attempt < COMPUTE_UNDO_ATTEMPTS:
             raise
+        return None
     return True
 
 

@@ -66,21 +66,25 @@ async def _reserve(notes: UnshelveServer, item: str, run: Run[Compute]) -> str:
 async def hold_volumes(notes: UnshelveServer, run: Run[Compute]) -> UnshelveServer:
     """Say that the volumes are in use which the host has, as it would not let go of them.
 
-    The empty attachment that was to keep such a one goes. By its own one waits that was never given
-    to the host, or is kept again, and by the empty one that whose attachment is gone.
+    The empty attachment that was to keep such a one goes, once it is sure that the other one stays.
+    By its own one waits that was never given to the host, or is kept again, and by the empty one
+    that whose attachment is gone.
     """
     for item in items(notes):
         disk, spare = at_host(notes, item), nowhere(notes, item)
         found = await reservations.find(run, disk.attachment_id)
         if found is not None and not found.connection_info:
-            made = found.id
-        elif await disks.hold(run, disk):
+            # Where it is kept anew already, the way back has asked for the end of this one.
+            made = next(iter(await reservations.find_own(run, spare)), found.id)
+            notes = with_disk(notes, item, made=made)
+            continue
+        held = await disks.try_to_hold(run, disk)
+        if held:
             undoing = run.operation.of_step(f"{_EXPORT}:{item}")
             await reservations.free_unnoted(run, spare, undoing)
-            continue
-        else:
+        elif held is False:
             made = next(iter(await reservations.find_own(run, spare)), "")
-        notes = with_disk(notes, item, made=made)
+            notes = with_disk(notes, item, made=made)
     return notes
 
 
