@@ -36,6 +36,7 @@ PARTS: tuple[str, ...] = (
     "shares",
     "listing",
     "crowded",
+    "doctor",
     "steps",
     "silent",
     "recovery",

@@ -103,18 +103,17 @@ def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Itera
 
 def _old_ones(books: Books, server_id: str, volume_id: str) -> list[str]:
     """Return the attachments of a server's volume that the old calls made: no place has them."""
-    known = set(_places(books))
     return [
-        attachment_id
-        for attachment_id, row in books.attachments.items()
-        if (row["server_id"], row["volume_id"]) == (server_id, volume_id)
+        row["id"]
+        for row in books.attachments_by_volume.get(volume_id, ())
+        if row["server_id"] == server_id
         and row["attach_status"] == "attached"
-        and attachment_id not in known
+        and row["id"] not in books.placed
     ]
 
 
 def _attachments(books: Books) -> Iterator[Finding]:
-    known = {*_places(books), *_by_old_calls(books)}
+    known = {*books.placed, *_by_old_calls(books)}
     for attachment_id, row in books.attachments.items():
         keys = (f"server:{row['server_id']}", f"volume:{row['volume_id']}")
         if row["saga_id"] or row["borrowed_at"] is not None or books.is_busy(*keys):
@@ -146,12 +145,6 @@ def _statuses(books: Books) -> Iterator[Finding]:
         elif volume_id not in used and (status == "in-use" or attached == "attached"):
             message = f"{status} and {attached}, and no attachment of it is"
             yield Finding(f"volume {volume_id}", "disagreement", message, _SHOW_FREE)
-
-
-def _places(books: Books) -> Iterator[str]:
-    """Yield every attachment by which a server has a volume anywhere."""
-    for device in books.devices.values():
-        yield from (place["attachment_id"] for place in device["places"] if place["attachment_id"])
 
 
 def _by_old_calls(books: Books) -> Iterator[str]:
@@ -228,7 +221,7 @@ def _is_kept(books: Books, server_id: str, host: str) -> bool:
     server = books.servers.get(server_id)
     if server is None or server["vm_state"] != "error" or server["host"] == host:
         return False
-    own = (device for device in books.devices.values() if device["server_id"] == server_id)
+    own = books.devices_by_server.get(server_id, ())
     return any(place["host"] == host for device in own for place in device["places"])
 
 
@@ -237,7 +230,7 @@ def _may_go_back(books: Books, server_id: str, host: str) -> bool:
     server = books.servers.get(server_id)
     if server is None or server["vm_state"] != "resized" or not server["image_id"]:
         return False
-    moves = (move for move in books.moves.values() if move["server_id"] == server_id)
+    moves = books.moves_by_server.get(server_id, ())
     return any(move["source"] == host != move["destination"] for move in moves)
 
 
@@ -291,8 +284,8 @@ def _guest(books: Books, server: dict[str, Any], guest: Guest) -> Iterator[Findi
         yield Finding(thing, "disagreement", message, "The cloud notices within a minute.")
     devices = {
         device["volume_id"]: device
-        for device in books.devices.values()
-        if device["server_id"] == guest.server_id and device["volume_id"]
+        for device in books.devices_by_server.get(guest.server_id, ())
+        if device["volume_id"]
     }
     disks = {disk.volume_id: disk for disk in guest.disks}
     for volume_id in sorted(devices.keys() | disks.keys()):
@@ -359,17 +352,16 @@ def _leftovers(books: Books, inventory: Inventory) -> Iterator[Finding]:
 
 
 def _brought(books: Books, inventory: Inventory) -> Iterator[Finding]:
-    at_work = {work.id for work in books.work}
     for image_id, key in inventory.brought.items():
         saga = key.partition(".")[0]
-        if saga in at_work or books.owes(inventory.name, DELETE_IMAGE.target(image_id)):
+        if saga in books.living or books.owes(inventory.name, DELETE_IMAGE.target(image_id)):
             continue
         message = f"host {inventory.name} has it for operation {saga}, which has ended"
         yield Finding(f"image {image_id}", "orphan", message, _REPORT)
 
 
 def _connections(books: Books, inventory: Inventory) -> Iterator[Finding]:
-    known = {*_places(books), *(device["volume_id"] for device in books.devices.values())}
+    known = {*books.placed, *(device["volume_id"] for device in books.devices.values())}
     for connected in inventory.connections:
         if connected.attachment_id in known or books.is_busy(f"volume:{connected.volume_id}"):
             continue

@@ -30,11 +30,10 @@ def look(books: Books) -> Iterator[Finding]:
 
 
 def _owners(books: Books) -> Iterator[Finding]:
-    living = {work.id for work in books.work}
     for backup_id, row in books.backups.items():
         thing, status = f"backup {backup_id}", row["status"]
         if row["saga_id"]:
-            if row["saga_id"] not in living:
+            if row["saga_id"] not in books.living:
                 message = f"it waits for operation {row['saga_id']}, which has ended"
                 yield Finding(thing, "owner", message, _RETRY)
         elif status in TRANSITIONAL and not books.is_busy(f"backup:{backup_id}"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -41,10 +42,20 @@ class Work(Struct, frozen=True):
         return (self.name, self.version) in REGISTRY
 
 
-class Books(Struct):
+class Owed(Struct, frozen=True):
+    """What one host has still to undo."""
+
+    deletions: frozenset[str]
+    """The paths that it is to DELETE, whatever their queries say."""
+    ends: frozenset[str]
+    """The attachments that it is to let go of with something else."""
+
+
+class Books(Struct, dict=True):
     """One look at everything. Rows are plain dictionaries, by id.
 
-    What is here between `at` and `work` are the pages that services declare.
+    What is here between `at` and `work` are the pages that services declare. What is looked up for
+    each row is put in order once, so that a look takes as long as there are rows, and no longer.
     """
 
     at: datetime
@@ -95,6 +106,72 @@ class Books(Struct):
         """Whether what these services say can be held against each other."""
         return self.elsewhere.isdisjoint(services)
 
+    @cached_property
+    def living(self) -> frozenset[str]:
+        """The ids of the operations that have not ended."""
+        return frozenset(work.id for work in self.work)
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The keys that operations hold or wait for."""
+        return frozenset(key for work in self.work for key in work.held)
+
+    @cached_property
+    def owed(self) -> dict[str, Owed]:
+        """What hosts have still to undo, by their names."""
+        return {
+            host: _owed_of([str(row["resource"]) for row in rows])
+            for host, rows in grouped(self.debts.values(), "host").items()
+        }
+
+    @cached_property
+    def devices_by_server(self) -> dict[str, list[dict[str, Any]]]:
+        """What servers have as block devices, by their ids."""
+        return grouped(self.devices.values(), "server_id")
+
+    @cached_property
+    def moves_by_server(self) -> dict[str, list[dict[str, Any]]]:
+        """The moves of servers that have not ended, by the ids of their servers."""
+        return grouped(self.moves.values(), "server_id")
+
+    @cached_property
+    def attachments_by_volume(self) -> dict[str, list[dict[str, Any]]]:
+        """All attachments, by the ids of their volumes."""
+        return grouped(self.attachments.values(), "volume_id")
+
+    @cached_property
+    def placed(self) -> frozenset[str]:
+        """The attachments by which a server has a volume anywhere."""
+        places = (place for device in self.devices.values() for place in device["places"])
+        return frozenset(place["attachment_id"] for place in places if place["attachment_id"])
+
+    @cached_property
+    def copies(self) -> dict[str, dict[str, Any]]:
+        """Volumes, by the id of what is to be their storage once it has their data."""
+        volumes = self.volumes.values()
+        return {row["copy_id"]: row for row in volumes if row["copy_id"] is not None}
+
+    @cached_property
+    def exports_by_share(self) -> dict[str, list[dict[str, Any]]]:
+        """Where shares are exported, by their ids."""
+        return grouped(self.share_exports.values(), "share_id")
+
+    @cached_property
+    def rules_by_share(self) -> dict[str, list[dict[str, Any]]]:
+        """Who is let in to shares, by their ids."""
+        return grouped(self.share_rules.values(), "share_id")
+
+    @cached_property
+    def snapshots_by_share(self) -> dict[str, list[dict[str, Any]]]:
+        """Snapshots of shares, by the ids of those."""
+        return grouped(self.share_snapshots.values(), "share_id")
+
+    @cached_property
+    def identities(self) -> dict[tuple[str, str], str]:
+        """What pools of volumes call themselves, by host and pool."""
+        pools = self.volume_pools.values()
+        return {(pool["host"], pool["pool"]): pool["identity"] for pool in pools}
+
     def waits_for_rebuild(self, device: Mapping[str, Any]) -> bool:
         """Whether a volume may stay reserved: its server is in ERROR until it is rebuilt again."""
         server = self.servers.get(device["server_id"])
@@ -107,20 +184,35 @@ class Books(Struct):
 
     def owes(self, host: str, path: str) -> bool:
         """Whether a host has still to DELETE this path, whatever the query says."""
-        paths = (row["resource"] for row in self.debts.values() if row["host"] == host)
-        return any(owed.partition("?")[0] == path for owed in paths)
+        return path in self.owed.get(host, _NOTHING_OWED).deletions
 
     def owes_end_of(self, host: str, attachment_id: str) -> bool:
         """Whether a host has still to let go of what it has by an attachment."""
-        paths = [str(row["resource"]) for row in self.debts.values() if row["host"] == host]
-        words = [parse_qs(urlsplit(path).query).get("attachment_id", []) for path in paths]
-        return any(attachment_id in named for named in words) or self.owes(
-            host, DISCONNECT.target(attachment_id)
-        )
+        named = attachment_id in self.owed.get(host, _NOTHING_OWED).ends
+        return named or self.owes(host, DISCONNECT.target(attachment_id))
 
     def is_busy(self, *keys: str) -> bool:
         """Whether an operation that has not ended holds or awaits one of these keys."""
-        return any(key in work.held for work in self.work for key in keys)
+        return not self.held.isdisjoint(keys)
+
+
+def grouped(rows: Iterable[dict[str, Any]], column: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows in their order, by what stands in a column."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row[column], []).append(row)
+    return found
+
+
+def _owed_of(paths: Iterable[str]) -> Owed:
+    deletions, ends = set[str](), set[str]()
+    for path in paths:
+        deletions.add(path.partition("?")[0])
+        ends.update(parse_qs(urlsplit(path).query).get("attachment_id", []))
+    return Owed(frozenset(deletions), frozenset(ends))
+
+
+_NOTHING_OWED = _owed_of(())
 
 
 async def read(

@@ -45,7 +45,7 @@ async def look(
     Comparing takes as long as there are rows, so a thread does it: requests go on beside it.
     """
     found = await books.read(stores, agents, clock.now(), settings)
-    return await asyncio.to_thread(_compare, found)
+    return await asyncio.to_thread(compare, found)
 
 
 def _is_silent_still(finding: Finding, before: set[Finding]) -> bool:
@@ -55,5 +55,6 @@ def _is_silent_still(finding: Finding, before: set[Finding]) -> bool:
     )
 
 
-def _compare(found: Books) -> set[Finding]:
+def compare(found: Books) -> set[Finding]:
+    """Return everything that disagrees in what was read at one time."""
     return {finding for look_at in _LOOKS for finding in look_at(found)}

@@ -107,10 +107,9 @@ def _volumes(books: Books) -> Iterator[Finding]:
 
 
 def _reservations(books: Books) -> Iterator[Finding]:
-    living = {work.id for work in books.work}
     for row in books.reservations.values():
         thing = f"volume {row['volume_id']}"
-        if row["saga_id"] not in living and not books.is_busy(thing.replace(" ", ":")):
+        if row["saga_id"] not in books.living and not books.is_busy(thing.replace(" ", ":")):
             message = f"{row['delta_gib']} GiB are reserved for it, and no operation"
             yield Finding(thing, "quota", message, _RESET)
     for volume_id, row in books.volumes.items():
@@ -121,9 +120,8 @@ def _reservations(books: Books) -> Iterator[Finding]:
 
 
 def _attachments(books: Books) -> Iterator[Finding]:
-    living = {work.id for work in books.work}
     for attachment_id, row in books.attachments.items():
-        if row["saga_id"] and row["saga_id"] not in living:
+        if row["saga_id"] and row["saga_id"] not in books.living:
             message = f"it waits for operation {row['saga_id']}, which has ended"
             yield Finding(f"attachment {attachment_id}", "owner", message, _RETRY)
 

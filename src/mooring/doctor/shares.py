@@ -46,13 +46,12 @@ def _owners(books: Books) -> Iterator[Finding]:
 
 
 def _marks(books: Books) -> Iterator[Finding]:
-    living = {work.id for work in books.work}
     rules = (("access rule", row, "state") for row in books.share_rules.values())
     snapshots = (("snapshot", row, "status") for row in books.share_snapshots.values())
     transitional = {"state": rule_rows.TRANSITIONAL, "status": _OF_SNAPSHOTS}
     for kind, row, column in (*rules, *snapshots):
         thing = f"{kind} {row['id']}"
-        if row["saga_id"] and row["saga_id"] not in living:
+        if row["saga_id"] and row["saga_id"] not in books.living:
             message = f"it waits for operation {row['saga_id']}, which has ended"
             yield Finding(thing, "owner", message, _RETRY)
         elif not row["saga_id"] and row[column] in transitional[column]:
@@ -90,7 +89,7 @@ def _share(books: Books, row: dict[str, Any], there: HostedShare | None) -> Iter
 
 
 def _exports(books: Books, row: dict[str, Any], there: HostedShare) -> Iterator[Finding]:
-    mine = (one for one in books.share_exports.values() if one["share_id"] == row["id"])
+    mine = books.exports_by_share.get(row["id"], ())
     known, real = {one["path"] for one in mine}, {one.path for one in there.exports}
     if row["launched_at"] is not None and known != real:
         message = f"exported at {', '.join(sorted(real))}, and here at {', '.join(sorted(known))}"
@@ -99,7 +98,7 @@ def _exports(books: Books, row: dict[str, Any], there: HostedShare) -> Iterator[
 
 def _rules(books: Books, row: dict[str, Any], there: HostedShare) -> Iterator[Finding]:
     granted = {one.rule_id: (one.type, one.to, one.level) for one in there.rules}
-    mine = {one["id"]: one for one in books.share_rules.values() if one["share_id"] == row["id"]}
+    mine = {one["id"]: one for one in books.rules_by_share.get(row["id"], ())}
     for rule_id, rule in mine.items():
         wanted = rule["access_type"], rule["client"], rule["access_level"]
         if rule["state"] == rule_rows.ACTIVE and granted.get(rule_id) != wanted:
@@ -111,9 +110,7 @@ def _rules(books: Books, row: dict[str, Any], there: HostedShare) -> Iterator[Fi
 
 
 def _snapshots(books: Books, row: dict[str, Any], there: HostedShare) -> Iterator[Finding]:
-    mine = {
-        one["id"]: one for one in books.share_snapshots.values() if one["share_id"] == row["id"]
-    }
+    mine = {one["id"]: one for one in books.snapshots_by_share.get(row["id"], ())}
     for snapshot_id, snapshot in mine.items():
         if snapshot["status"] == "available" and snapshot_id not in there.snapshots:
             message = f"the storage of share {row['id']} does not have it"

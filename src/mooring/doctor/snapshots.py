@@ -28,11 +28,10 @@ def look(books: Books) -> Iterator[Finding]:
 
 
 def _owners(books: Books) -> Iterator[Finding]:
-    living = {work.id for work in books.work}
     for snapshot_id, row in books.snapshots.items():
         thing, status = f"snapshot {snapshot_id}", row["status"]
         if row["saga_id"]:
-            if row["saga_id"] not in living:
+            if row["saga_id"] not in books.living:
                 message = f"it waits for operation {row['saga_id']}, which has ended"
                 yield Finding(thing, "owner", message, _RETRY)
         elif status in TRANSITIONAL and row["borrowed_at"] is None:

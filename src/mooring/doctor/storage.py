@@ -85,8 +85,7 @@ def _volume_of(books: Books, file: VolumeFile) -> dict[str, Any] | None:
     """Return the volume that has a file, as its storage or as the copy that is to be that."""
     if (row := books.volumes.get(file.volume_id)) is not None:
         return row
-    copied = (row for row in books.volumes.values() if row["copy_id"] == file.volume_id)
-    return next(copied, None)
+    return books.copies.get(file.volume_id)
 
 
 def _is_copy(row: dict[str, Any]) -> bool:
@@ -102,10 +101,7 @@ def _is_stale(books: Books, row: dict[str, Any], place: tuple[str, str]) -> bool
     own = _split(row["backend"])
     if row["copy_id"] is not None or not own[0] or place == own:
         return False
-    identities = {
-        (pool["host"], pool["pool"]): pool["identity"] for pool in books.volume_pools.values()
-    }
-    here, there = identities.get(place, ""), identities.get(own, "")
+    here, there = books.identities.get(place, ""), books.identities.get(own, "")
     return bool(here and there) and here != there
 
 
