@@ -155,6 +155,19 @@ async def test_guest_without_a_server_is_told_and_left_alone(
     assert len(await cloud.known_agents["host1"].list_servers()) == 1
 
 
+async def test_hosts_whose_guests_are_as_their_servers_cost_no_commit(
+    cloud: ComputeCloud,
+) -> None:
+    await cloud.make_server()
+    stopped = await cloud.make_server()
+    await cloud.act(stopped, "os-stop")
+    await cloud.settle()
+    store = cloud.stores["compute"]
+    before = store.commits
+    await heal_servers.heal_once(cloud.compute)
+    assert store.commits == before
+
+
 async def test_a_debt_that_the_host_fails_to_pay_is_kept_and_keeps_no_other(
     cloud: ComputeCloud,
 ) -> None:

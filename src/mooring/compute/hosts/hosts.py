@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from mooring.agent_api.hosts import Host as Report
+    from mooring.compute.service import Compute
 
 log = structlog.get_logger()
 SAID_SO = "an administrator said so"
@@ -113,6 +114,13 @@ def lift(host: Host, *, by: str, now: datetime) -> None:
 def is_up(host: Host, now: datetime, down_after_s: float) -> bool:
     """Whether it answered lately and nobody forced it down."""
     return not host.forced_down and now - host.last_seen_at <= timedelta(seconds=down_after_s)
+
+
+async def find_up(compute: Compute) -> list[str]:
+    """Return the names of the hosts that are up now."""
+    now, down_after_s = compute.clock.now(), compute.settings.host_down_s
+    known = await compute.store.read(find_all)
+    return [host.name for host in known if is_up(host, now, down_after_s)]
 
 
 def status_of(host: Host | None, now: datetime, down_after_s: float) -> str:

@@ -44,20 +44,14 @@ async def run(compute: Compute) -> None:
     try:
         while True:
             await compute.clock.sleep(compute.settings.heal_interval_s)
-            rounds.begin(await _find_up(compute), lambda name: _heal_host(compute, name))
+            rounds.begin(await hosts.find_up(compute), lambda name: _heal_host(compute, name))
     finally:
         await rounds.end()
 
 
 async def heal_once(compute: Compute) -> None:
     """Compare every host that is up once."""
-    await asyncio.gather(*(_heal_host(compute, name) for name in await _find_up(compute)))
-
-
-async def _find_up(compute: Compute) -> list[str]:
-    now, down_after_s = compute.clock.now(), compute.settings.host_down_s
-    known = await compute.store.read(hosts.find_all)
-    return [host.name for host in known if hosts.is_up(host, now, down_after_s)]
+    await asyncio.gather(*(_heal_host(compute, name) for name in await hosts.find_up(compute)))
 
 
 async def _heal_host(compute: Compute, host: str) -> None:
@@ -68,54 +62,65 @@ async def _heal_host(compute: Compute, host: str) -> None:
     except MooringError as error:
         log.warning("a host could not be compared", host=host, error=str(error))
         return
-    await compute.store.write(lambda tx: _sync_power(tx, compute, idle, guests))
+    states_seen = {guest.server_id: guest.state for guest in guests}
+    others = {
+        server_id: (states_seen[server_id], at)
+        for server_id, (vm_state, power_state, at) in idle.items()
+        if _is_other(vm_state, power_state, states_seen.get(server_id, ""))
+    }
+    if others:
+        await compute.store.write(lambda tx: _sync_power(tx, compute, others))
     await _report_leftovers(compute, host, guests)
 
 
-def _find_idle(tx: Session, compute: Compute, host: str) -> dict[str, datetime]:
+def _find_idle(tx: Session, compute: Compute, host: str) -> dict[str, tuple[str, int, datetime]]:
     """Return the servers of a host whose guests should have memory and that nothing holds.
 
-    Each with when it was changed last: what changes meanwhile is not what the host was asked about.
+    Each with its vm_state and power_state, and when it was changed last: what changes meanwhile is
+    not what the host was asked about.
     """
-    query = select(Server.id, Server.updated_at).where(
+    query = select(Server.id, Server.vm_state, Server.power_state, Server.updated_at).where(
         Server.host == host,
         Server.vm_state.in_({*_WITH_MEMORY, _WAITING}),
         Server.task_state.is_(None),
         Server.deleted_at.is_(None),
     )
     found = tx.execute(query).all()
-    return {server_id: at for server_id, at in found if not _is_held(tx, compute, server_id)}
+    return {
+        server_id: (vm_state, power_state, at)
+        for server_id, vm_state, power_state, at in found
+        if not _is_held(tx, compute, server_id)
+    }
 
 
-def _sync_power(
-    tx: Session, compute: Compute, idle: Mapping[str, datetime], guests: Sequence[Guest]
-) -> None:
-    states_seen = {guest.server_id: guest.state for guest in guests}
-    for server_id, looked_at in idle.items():
-        server, seen = tx.get(Server, server_id), states_seen.get(server_id, "")
+def _is_other(vm_state: str, power_state: int, seen: str) -> bool:
+    """Whether a server is shown otherwise than its guest is; False where its host has none."""
+    if seen not in STATES:
+        return False
+    of_guest, power = STATES[seen]
+    return power != power_state if vm_state == _WAITING else of_guest != vm_state
+
+
+def _sync_power(tx: Session, compute: Compute, others: Mapping[str, tuple[str, datetime]]) -> None:
+    for server_id, (seen, looked_at) in others.items():
+        server = tx.get(Server, server_id)
         is_other = server is None or server.updated_at != looked_at or server.deleted_at
         if server is None or is_other or _is_held(tx, compute, server_id):
             continue
-        if _show(tx, server, seen, compute.clock.now()):
+        if _is_other(server.vm_state, server.power_state, seen):
+            _show(tx, server, seen, compute.clock.now())
             log.info("a guest changed by itself", server=server_id, host=server.host, state=seen)
 
 
-def _show(tx: Session, server: Server, seen: str, now: datetime) -> bool:
-    """Show a server as its guest is; False where that is so, or its host has none."""
-    if seen not in STATES:
-        return False
+def _show(tx: Session, server: Server, seen: str, now: datetime) -> None:
+    """Show a server as its guest is."""
     vm_state, power_state = STATES[seen]
     if server.vm_state == _WAITING:
-        if power_state == server.power_state:
-            return False
         states.change(tx, server.id, now, power_state=power_state)
-    elif vm_state == server.vm_state:
-        return False
     else:
         states.settle(tx, server.id, vm_state, power_state, now)
     if vm_state == "stopped":
         mappings.set_status(tx, server.id, ["active"], "inactive", now)
-    return True
 
 
 def _is_held(tx: Session, compute: Compute, server_id: str) -> bool:
@@ -123,16 +128,16 @@ def _is_held(tx: Session, compute: Compute, server_id: str) -> bool:
 
 
 async def _report_leftovers(compute: Compute, host: str, guests: Sequence[Guest]) -> None:
-    for guest in guests:
-        wanted = await compute.store.read(
-            lambda tx, guest=guest: _is_explained(tx, compute, guest.server_id, host)
+    def find(tx: Session) -> list[str]:
+        ids = (guest.server_id for guest in guests)
+        return [server_id for server_id in ids if not _is_explained(tx, compute, server_id, host)]
+
+    for server_id in await compute.store.read(find):
+        log.warning(
+            "a host has a guest without a server; nothing is removed: see what it is",
+            host=host,
+            server=server_id,
         )
-        if not wanted:
-            log.warning(
-                "a host has a guest without a server; mooring doctor --fix removes it",
-                host=host,
-                server=guest.server_id,
-            )
 
 
 def _is_explained(tx: Session, compute: Compute, server_id: str, host: str) -> bool:
