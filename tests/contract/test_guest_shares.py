@@ -53,7 +53,7 @@ async def test_a_guest_has_a_share_from_its_start_on(host: TestHost) -> None:
     await host.hears(server_id, "share papers mounted", times=2)
     if host.real:
         await host.hears(server_id, "share papers has 2 lines")
-    assert await mounts(host) == [use(server_id, given)]
+    assert await mounts(host) == await host.client.share_mounts() == [use(server_id, given)]
     await host.remove(server_id)
     await host.unmount(server_id, share)
     assert await mounts(host) == []

@@ -1,4 +1,4 @@
-"""Shares that this host mounts for its guests. Both verbs may be repeated."""
+"""Shares that this host mounts for its guests. Each verb may be repeated."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from mooring.agent_api.guest_shares import Mounted
 from mooring.fence.journal import Answer
 
 handlers = Handlers[Agent]()
+
+
+@handlers.of(verbs.LIST_SHARE_MOUNTS)
+async def list_share_mounts(call: Call[Agent]) -> Answer:
+    """Answer which servers have which shares mounted here; none where no guests run."""
+    agent = call.agent
+    return Answer(body=await agent.guest_shares.mounted() if agent.runs_guests else [])
 
 
 @handlers.of(verbs.MOUNT_SHARE)

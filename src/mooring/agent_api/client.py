@@ -22,6 +22,7 @@ from mooring.agent_api.certificates import MoveCertificates, Renewed, Shown, Sho
 from mooring.agent_api.copy_calls import CopyCalls
 from mooring.agent_api.disk_calls import DiskCalls
 from mooring.agent_api.guest_share_calls import GuestShareCalls
+from mooring.agent_api.guest_shares import MountedShare
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import Arrived, CachedImage, ImageSpec
 from mooring.agent_api.mirror_calls import MirrorCalls
@@ -98,6 +99,12 @@ class AgentClient(
     async def inventory(self) -> Inventory:
         """Return everything on the host, for doctor."""
         return await self.ask(verbs.SHOW_INVENTORY)
+
+    async def share_mounts(self) -> list[MountedShare]:
+        """Return which servers the host has shares mounted for, or had until it started anew."""
+        found = await self.find(verbs.LIST_SHARE_MOUNTS)
+        # An agent of the release before tells it among everything else.
+        return (await self.inventory()).share_mounts if found is None else found
 
     async def certificate(self) -> Shown:
         """Return what the host shows and wishes. Raises Forbidden for one that never joined."""

@@ -25,7 +25,7 @@ from mooring.agent_api.disks import (
     GuestDisk,
     Unplugged,
 )
-from mooring.agent_api.guest_shares import Mounted, MountRequest
+from mooring.agent_api.guest_shares import Mounted, MountedShare, MountRequest
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.images import Arrived, CachedImage
 from mooring.agent_api.mirrors import Mirroring, SwitchRequest
@@ -202,6 +202,7 @@ MIRROR_DISK = Verb("mirror_disk", "PUT", _MIRROR, DiskSpec, NoneType, "stop_mirr
 STOP_MIRROR = Verb("stop_mirror", "DELETE", _MIRROR, None, NoneType, also=_CONNECTION)
 SWITCH_DISK = Verb("switch_disk", "PUT", f"{_MIRROR}/switch", SwitchRequest, GuestDisk)
 
+LIST_SHARE_MOUNTS = Verb("list_share_mounts", "GET", "/share-mounts", None, list[MountedShare])
 MOUNT_SHARE = Verb("mount_share", "PUT", _GUEST_SHARE, MountRequest, Mounted, "unmount_share")
 UNMOUNT_SHARE = Verb("unmount_share", "DELETE", _GUEST_SHARE, None, NoneType)
 

@@ -99,12 +99,12 @@ def remove(tx: Session, mapping_id: str, host: str) -> None:
     _remove.run(tx, {"of_mapping": mapping_id, "of_host": host})
 
 
-def read_uses(tx: Session) -> set[tuple[str, str, str]]:
-    """Return which server has which share at which host: their ids, and the host's name."""
-    query = select(_mappings.c.server_id, _mappings.c.share_id, _table.c.host).join_from(
+def read_uses(tx: Session, host: str) -> set[tuple[str, str]]:
+    """Return which server has which share at a host: their ids."""
+    query = select(_mappings.c.server_id, _mappings.c.share_id).join_from(
         _table, _mappings, _mappings.c.id == _table.c.mapping_id
     )
-    return {(server, share, host) for server, share, host in tx.execute(query)}
+    return {(server, share) for server, share in tx.execute(query.where(_table.c.host == host))}
 
 
 def read_clients(tx: Session) -> set[tuple[str, str]]:

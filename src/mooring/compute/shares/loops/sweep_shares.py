@@ -6,10 +6,12 @@ our hosts, or a cephx id. What two looks both find is swept, if no operation has
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import structlog
 
+from mooring.bulkhead import Rounds
 from mooring.compute.hosts import hosts
 from mooring.compute.shares import access_rules, share_places
 from mooring.compute.shares.sagas.sweep_share import SWEEP_SHARE, SweepShare
@@ -26,18 +28,24 @@ log = structlog.get_logger()
 
 
 async def run(compute: Compute) -> None:
-    """Look again and again, until cancelled."""
-    sweep = Sweep(compute)
-    while True:
-        await compute.clock.sleep(COMPUTE_SHARE_SWEEP_S)
-        await sweep.go_round()
+    """Look again and again, until cancelled; a slow host delays no other, nor the rules."""
+    sweep, rounds = Sweep(compute), Rounds()
+    try:
+        while True:
+            await compute.clock.sleep(COMPUTE_SHARE_SWEEP_S)
+            rounds.begin(await hosts.find_up(compute), sweep.look_at_mounts)
+            await sweep.look_at_rules()
+    finally:
+        await rounds.end()
 
 
 async def sweep_once(compute: Compute) -> None:
     """Look twice, and sweep what both looks have found."""
     sweep = Sweep(compute)
-    await sweep.go_round()
-    await sweep.go_round()
+    for _ in range(2):
+        names = await hosts.find_up(compute)
+        await asyncio.gather(*(sweep.look_at_mounts(name) for name in names))
+        await sweep.look_at_rules()
 
 
 async def sweep(compute: Compute, stray: SweepShare) -> None:
@@ -55,39 +63,38 @@ async def sweep(compute: Compute, stray: SweepShare) -> None:
 
 
 class Sweep:
-    """What the last look has found, and which rules are known already."""
+    """What the last look at each host, and at the rules, has found, and which are known already."""
 
     def __init__(self, compute: Compute) -> None:
         self._compute = compute
-        self._seen: set[SweepShare] = set()
+        self._seen: dict[str, set[SweepShare]] = {}
+        """What no server needs, by host, and by "" the rules."""
         self._rules: dict[str, LockedRule] = {}
 
-    async def go_round(self) -> None:
-        """Look, and sweep what the last look has found too."""
-        strays = {*await self._find_mounts(), *await self._find_rules()}
-        for stray in sorted(strays & self._seen, key=str):
-            await sweep(self._compute, stray)
-        self._seen = strays
-
-    async def _find_mounts(self) -> list[SweepShare]:
-        """Return what hosts have mounted, on record, for servers that are not known there."""
-        compute, found = self._compute, list[SweepShare]()
-        now, down_after_s = compute.clock.now(), compute.settings.host_down_s
-        for host in await compute.store.read(hosts.find_all):
-            if not hosts.is_up(host, now, down_after_s):
-                continue
-            try:
-                inventory = await compute.agents[host.name].inventory()
-            except MooringError as error:
-                log.warning("a host's mounts were not seen", host=host.name, reason=str(error))
-                continue
-            found += [
-                SweepShare(share_id=one.share_id, server_id=one.server_id, host=host.name)
-                for one in inventory.share_mounts
-            ]
+    async def look_at_mounts(self, host: str) -> None:
+        """Sweep what a host has mounted, now and at the last look, for no server there."""
+        try:
+            mounted = await self._compute.agents[host].share_mounts()
+        except MooringError as error:
+            log.warning("a host's mounts were not seen", host=host, reason=str(error))
+            return
         # Rows last: what is named there may be mounted later, but nothing is mounted without.
-        known = await compute.store.read(share_places.read_uses)
-        return [one for one in found if (one.server_id, one.share_id, one.host) not in known]
+        known = await self._compute.store.read(lambda tx: share_places.read_uses(tx, host))
+        strays = {
+            SweepShare(share_id=one.share_id, server_id=one.server_id, host=host)
+            for one in mounted
+            if (one.server_id, one.share_id) not in known
+        }
+        await self._sweep(host, strays)
+
+    async def look_at_rules(self) -> None:
+        """Sweep the rules that let in, now and at the last look, clients whom no server needs."""
+        await self._sweep("", set(await self._find_rules()))
+
+    async def _sweep(self, place: str, strays: set[SweepShare]) -> None:
+        for stray in sorted(strays & self._seen.get(place, set()), key=str):
+            await sweep(self._compute, stray)
+        self._seen[place] = strays
 
     async def _find_rules(self) -> list[SweepShare]:
         """Return our rules that let in clients on whom no server relies."""
