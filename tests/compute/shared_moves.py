@@ -12,7 +12,10 @@ from msgspec import Struct
 
 from mooring.agent_api import transport as hosts
 from mooring.agent_api import wire
+from mooring.agent_api.guest_shares import MountRequest
+from mooring.clients.share import NewRule
 from mooring.clients.transport import Forward, Request, Response
+from mooring.compute.shares import access_rules
 from mooring.errors import Conflict, Forbidden, MooringError, Unavailable
 from mooring.neighbour import NoAnswer
 from tests.answers import Answer
@@ -22,6 +25,7 @@ _HOSTS = "/os-services?binary=nova-compute"
 
 HOSTS = ("host1", "host2")
 NEW, OLD = "2.106", "2.105"
+STRANGER = "99999999-9999-4999-8999-999999999999"
 
 
 class Seen(Struct, frozen=True):
@@ -177,6 +181,22 @@ def record(cloud: SharingCloud) -> list[str]:
 
     cloud.deliver_to_host, cloud.deliver = tell_host, tell_service
     return calls
+
+
+async def leak(cloud: SharingCloud, share: str, host: str) -> None:
+    """Let a host in to a share as compute does, and mount it there for nobody."""
+    address = await address_of(cloud, host)
+    new = NewRule(
+        access_type="ip",
+        access_to=address,
+        lock_reason=access_rules.REASON,
+        metadata=access_rules.MARK,
+    )
+    await cloud.compute.shares.allow_access(None, share, new)
+    await cloud.settle()
+    exports = await cloud.compute.shares.export_locations(None, share)
+    request = MountRequest(export=exports[0].path, protocol="NFS")
+    await cloud.known_agents[host].mount_share(STRANGER, share, request)
 
 
 def takes(call: str) -> bool:

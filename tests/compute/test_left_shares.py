@@ -6,31 +6,27 @@ rules leaked by error scenarios").
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from sqlalchemy import delete
 
-from mooring.agent_api.guest_shares import MountRequest
 from mooring.agent_api.transport import Forward as HostForward
 from mooring.agent_api.transport import Request as HostRequest
 from mooring.agent_api.transport import Response as HostResponse
-from mooring.clients.share import NewRule
 from mooring.compute.hosts import draining
 from mooring.compute.shares import access_rules, doors
 from mooring.compute.shares.loops import sweep_shares
 from mooring.compute.tables import ShareMapping
 from mooring.errors import Conflict, Invalid
-from mooring.limits import COMPUTE_SHARE_SWEEP_S
 from tests.compute.shared_moves import (
     OLD,
     Refusal,
     Sharing,
     address_of,
     fault,
+    leak,
     refuse,
     server_with_shares,
     sharing_cloud,
@@ -40,7 +36,6 @@ from tests.compute.sharing import SharingCloud
 from tests.compute.verifying import force_down
 
 pytestmark = pytest.mark.anyio
-STRANGER = "99999999-9999-4999-8999-999999999999"
 
 
 @pytest.fixture
@@ -242,22 +237,6 @@ async def test_a_reset_of_a_server_that_is_being_deleted_has_its_host_let_go_of_
 # -- what no server needs ----------------------------------------------------------------------
 
 
-async def leak(cloud: SharingCloud, share: str, host: str) -> None:
-    """Let a host in to a share as compute does, and mount it there for nobody."""
-    address = await address_of(cloud, host)
-    new = NewRule(
-        access_type="ip",
-        access_to=address,
-        lock_reason=access_rules.REASON,
-        metadata=access_rules.MARK,
-    )
-    await cloud.compute.shares.allow_access(None, share, new)
-    await cloud.settle()
-    exports = await cloud.compute.shares.export_locations(None, share)
-    request = MountRequest(export=exports[0].path, protocol="NFS")
-    await cloud.known_agents[host].mount_share(STRANGER, share, request)
-
-
 async def test_rules_and_mounts_that_no_server_needs_are_shown_and_taken_away(
     cloud: SharingCloud,
 ) -> None:
@@ -379,48 +358,3 @@ async def test_the_stock_versions_do_not_see_a_difference_once_shares_are_gone(
     await sharing.cloud.settle()
     await sharing.act("migrate", version=OLD)
     assert await sharing.status() == "VERIFY_RESIZE"
-
-
-async def is_swept(cloud: SharingCloud, host: str, share: str) -> bool:
-    """Run the loop for as long as two looks take; whether what `leak` left is gone then."""
-    running = asyncio.create_task(sweep_shares.run(cloud.compute))
-    try:
-        for _ in range(3):
-            await cloud.pass_time(COMPUTE_SHARE_SWEEP_S)
-            # The clock has turned, and nobody has said that hosts answered meanwhile.
-            await cloud.look_at_hosts()
-        await cloud.settle()
-    finally:
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-    return (await cloud.mounts(host), await cloud.rules(share)) == ([], {})
-
-
-async def test_a_host_that_does_not_say_what_it_has_mounted_keeps_no_other_from_being_swept(
-    cloud: SharingCloud,
-) -> None:
-    share, well = await cloud.make_share(), cloud.deliver_to_host
-    await leak(cloud, share, "host2")
-
-    async def hang(request: HostRequest, forward: HostForward) -> HostResponse:
-        asks = request.target in {"/share-mounts", "/inventory"}
-        if request.headers["host"] == "host1" and asks:
-            await asyncio.Event().wait()
-        return await well(request, forward)
-
-    cloud.deliver_to_host = hang
-    assert await is_swept(cloud, "host2", share)
-
-
-async def test_what_an_agent_of_the_release_before_has_mounted_is_swept_too(
-    cloud: SharingCloud,
-) -> None:
-    share, well = await cloud.make_share(), cloud.deliver_to_host
-    await leak(cloud, share, "host2")
-
-    async def know_less(request: HostRequest, forward: HostForward) -> HostResponse:
-        target = request.target.replace("/share-mounts", "/unknown")
-        return await well(replace(request, target=target), forward)
-
-    cloud.deliver_to_host = know_less
-    assert await is_swept(cloud, "host2", share)
