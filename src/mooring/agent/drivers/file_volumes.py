@@ -28,6 +28,7 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.chains import Chain, Layer
+from mooring.agent.drivers.promises import Promises
 from mooring.agent.drivers.records import RECORDS, Record, Records
 from mooring.agent.image_locks import is_written
 from mooring.agent.pool_threads import PoolThreads
@@ -56,7 +57,7 @@ class FileVolumes(WithoutFence, ABC):
         self._host = host
         self._copies: dict[str, tuple[Path, Path]] = {}
         """By volume: what is being written, and what it is copied from."""
-        self._records = threading.Lock()
+        self._records, self._promises = threading.Lock(), Promises()
 
     @abstractmethod
     def connect_info(self, volume: VolumeFile) -> dict[str, Any]:
@@ -316,6 +317,10 @@ class FileVolumes(WithoutFence, ABC):
                 left.unlink(missing_ok=True)
 
     def _find(self, volume_id: str) -> VolumeFile | None:
+        return found[0] if (found := self._see(volume_id)) is not None else None
+
+    def _see(self, volume_id: str) -> tuple[VolumeFile, str] | None:
+        """Return a volume and the name of the file that tells its size. Raises DamagedRecord."""
         record = self._paths.read(volume_id)
         if record is None:
             return None
@@ -326,7 +331,7 @@ class FileVolumes(WithoutFence, ABC):
         except FileNotFoundError:
             # Its data comes last and goes first: a record alone is a volume no more, or not yet.
             return None
-        return VolumeFile(
+        volume = VolumeFile(
             volume_id=volume_id,
             pool=self._pool.name,
             size_gib=virtual_bytes // GIB,
@@ -337,6 +342,7 @@ class FileVolumes(WithoutFence, ABC):
             becomes=self._paths.new_id_of(volume_id, record),
             untaken_bytes=record.untaken_bytes(virtual_bytes),
         )
+        return volume, active.file
 
     def _chain_in(self, volume_id: str, record: Record) -> Chain:
         return record.chain or Chain((Layer(self.path(volume_id).name, record.format),))
@@ -352,18 +358,17 @@ class FileVolumes(WithoutFence, ABC):
                 self._paths.keep(volume_id, changed)
 
     def _volumes(self) -> list[VolumeFile]:
-        found = (self._look(volume_id) for volume_id in self._paths.ids())
-        return [volume for volume in found if volume is not None]
+        return [one[0] for volume_id in self._paths.ids() if (one := self._look(volume_id))]
 
-    def _look(self, volume_id: str) -> VolumeFile | None:
-        """Return a volume for a list; one whose record is damaged says so, and hides no other."""
+    def _look(self, volume_id: str) -> tuple[VolumeFile, str] | None:
+        """See a volume for a list; one with a damaged record says so, and "" tells its size."""
         try:
-            return self._find(volume_id)
+            return self._see(volume_id)
         except files.DamagedRecord as error:
-            return damaged.show(self._paths, volume_id, self._pool.name, error.public)
+            return damaged.show(self._paths, volume_id, self._pool.name, error.public), ""
 
     def _stats(self) -> Pool:
-        held = self._volumes()
+        held = self._promises.read(self.directory, self._look)
         space = os.statvfs(self.directory)
         total = space.f_blocks * space.f_frsize / GIB
         reserve = total * self._pool.reserved_percent / 100
@@ -372,7 +377,7 @@ class FileVolumes(WithoutFence, ABC):
             driver=self._pool.driver,
             total_gib=round(total, 2),
             free_gib=round(max(0.0, space.f_bavail * space.f_frsize / GIB - reserve), 2),
-            provisioned_gib=sum(volume.size_gib for volume in held),
+            provisioned_gib=sum(held),
             volumes=len(held),
             reserved_percent=self._pool.reserved_percent,
             online_extend=True,
