@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mooring.errors import Invalid
+from mooring.errors import Invalid, NotFound
 from mooring.row_limits import LABELS
 
 
@@ -20,3 +20,13 @@ def merge(before: Mapping[str, str], items: Mapping[str, str], *, whole: bool) -
             "away first."
         )
     return after
+
+
+def without(before: Mapping[str, str], key: str, of: str, kind: str = "metadata") -> dict[str, str]:
+    """Return what a thing has without one item. Raises NotFound where it has none.
+
+    The error names the thing as in `of`, "Share ...", and the item as one of `kind`.
+    """
+    if key not in before:
+        raise NotFound(f"{of} has no {kind} with key {key}.")
+    return {name: value for name, value in before.items() if name != key}

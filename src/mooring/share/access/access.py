@@ -215,9 +215,7 @@ async def delete_metadata(asked: Asked, rule_id: str, key: str) -> None:
 
     def change(tx: Session) -> None:
         row, _ = visible(tx, asked.who, rule_id)
-        if key not in row.labels:
-            raise NotFound(f"Share access rule {rule_id} has no metadata with key {key}.")
-        row.labels = {name: value for name, value in row.labels.items() if name != key}
+        row.labels = labels.without(row.labels, key, f"Share access rule {rule_id}")
         row.updated_at = asked.share.clock.now()
 
     await asked.share.store.write(change)

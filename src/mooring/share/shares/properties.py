@@ -12,7 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
 from mooring import labels
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid
 from mooring.share.shares import share_rows
 from mooring.share.tables import ShareRow
 
@@ -60,9 +60,7 @@ async def delete_metadata(asked: Asked, share_id: str, key: str) -> None:
     """Remove one item. Raises NotFound when there is none."""
 
     def change(row: ShareRow) -> None:
-        if key not in row.labels:
-            raise NotFound(f"Share {share_id} has no metadata with key {key}.")
-        row.labels = {name: value for name, value in row.labels.items() if name != key}
+        row.labels = labels.without(row.labels, key, f"Share {share_id}")
 
     await _change(asked, share_id, change)
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from sqlalchemy.orm import Session
 
 from mooring import labels
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
 from mooring.volume.quotas import quota
@@ -197,9 +197,7 @@ async def delete_metadata(asked: Asked, snapshot_id: str, key: str) -> None:
     """Remove one item. Raises NotFound when there is none."""
 
     def change(row: SnapshotRow) -> None:
-        if key not in row.labels:
-            raise NotFound(f"Snapshot {snapshot_id} has no metadata with key {key}.")
-        row.labels = {name: value for name, value in row.labels.items() if name != key}
+        row.labels = labels.without(row.labels, key, f"Snapshot {snapshot_id}")
 
     await _change(asked, snapshot_id, change)
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring import labels
-from mooring.errors import Invalid, NotFound
+from mooring.errors import Invalid
 from mooring.volume.attachments import connections
 from mooring.volume.migration import copy_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -77,9 +77,7 @@ async def delete_metadata(asked: Asked, volume_id: str, key: str) -> None:
     """Remove one item. Raises NotFound when there is none."""
 
     def change(row: VolumeRow) -> None:
-        if key not in row.labels:
-            raise NotFound(f"Volume {volume_id} has no metadata with key {key}.")
-        row.labels = {name: value for name, value in row.labels.items() if name != key}
+        row.labels = labels.without(row.labels, key, f"Volume {volume_id}")
 
     await _change(asked, volume_id, change, refused=_NO_METADATA)
 
@@ -100,10 +98,9 @@ async def unset_image_metadata(asked: Asked, volume_id: str, key: str) -> None:
     """Remove one item. Raises NotFound when there is none."""
 
     def change(row: VolumeRow) -> None:
-        if key not in row.image_metadata:
-            raise NotFound(f"Volume {volume_id} has no image metadata with key {key}.")
-        left = {name: value for name, value in row.image_metadata.items() if name != key}
-        row.image_metadata = left
+        row.image_metadata = labels.without(
+            row.image_metadata, key, f"Volume {volume_id}", kind="image metadata"
+        )
 
     await _change(asked, volume_id, change)
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound
 from mooring.share.service import Share
 from mooring.share.services import matching
@@ -145,15 +146,9 @@ async def set_extra_spec(call: Call[Share], body: Specs) -> Reply:
 async def delete_extra_spec(call: Call[Share]) -> Reply:
     """Remove one extra spec, but none that every type has."""
     key = call.path["key"]
-
     _require_optional(call, key)
-
-    def remove(specs: dict[str, str]) -> dict[str, str]:
-        if key not in specs:
-            raise _no_spec(call)
-        return {name: value for name, value in specs.items() if name != key}
-
-    await _change_specs(call, remove)
+    of = f"Share Type {call.path['type_id']}"
+    await _change_specs(call, lambda specs: labels.without(specs, key, of, "extra specs"))
     return Reply(202)
 
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from msgspec import UNSET, Struct, UnsetType, field
 from sqlalchemy.orm import Session
 
+from mooring import labels
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.volume.service import Volume
 from mooring.volume.tables import TypeAccessRow, TypeRow
@@ -186,13 +187,8 @@ async def set_extra_spec(call: Call[Volume], body: dict[str, str]) -> Reply:
 async def delete_extra_spec(call: Call[Volume]) -> Reply:
     """Remove one extra spec."""
     key = call.path["key"]
-
-    def remove(specs: dict[str, str]) -> dict[str, str]:
-        if key not in specs:
-            raise _no_spec(call)
-        return {name: value for name, value in specs.items() if name != key}
-
-    await _change_specs(call, remove)
+    of = f"Volume Type {call.path['type_id']}"
+    await _change_specs(call, lambda specs: labels.without(specs, key, of, "extra specs"))
     return Reply(202)
 
 
