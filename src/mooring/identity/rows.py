@@ -20,12 +20,15 @@ from mooring.identity.tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sqlalchemy import ColumnElement
     from sqlalchemy.orm import Session
 
+_AT_ONCE = 500
+"""Ids in a statement: fewer than a database takes."""
 R = TypeVar("R", bound=DeclarativeBase)
+Place = TypeVar("Place", DomainRow, ProjectRow)
 Changeable = TypeVar(
     "Changeable",
     DomainRow,
@@ -45,6 +48,15 @@ def find(tx: Session, table: type[R], kind: str, row_id: str) -> R:
     if row is None:
         raise NotFound(f"Could not find {kind}: {row_id}.")
     return row
+
+
+def find_all(tx: Session, table: type[Place], ids: Iterable[str]) -> list[Place]:
+    """Return the rows of ids, in their order; those that are gone are left out."""
+    wanted, found = sorted(ids), list[Place]()
+    for at in range(0, len(wanted), _AT_ONCE):
+        query = select(table).where(table.id.in_(wanted[at : at + _AT_ONCE]))
+        found += tx.scalars(query.order_by(table.id))
+    return found
 
 
 def refuse_taken(

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 from mooring.errors import NotFound, Unauthenticated
 from mooring.identity import (
     catalogue,
-    domains,
     listing,
     login,
-    projects,
+    rows,
     standing,
     tokens,
     views,
@@ -21,6 +20,7 @@ from mooring.identity import (
 from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import SYSTEM, Place, Standing
+from mooring.identity.tables import DomainRow, ProjectRow
 from mooring.identity.tokens import Token
 from mooring.web.api import Api, Call, Reply
 
@@ -86,8 +86,8 @@ async def list_projects(call: Call[Identity]) -> Reply:
 
     def read(tx: Session) -> list[dict[str, Any]]:
         ids = standing.scopes(tx, call.who.user_id, "project")
-        rows = [projects.find(tx, project_id) for project_id in sorted(ids)]
-        return [views.project(call, row) for row in rows if row.enabled]
+        found = rows.find_all(tx, ProjectRow, ids)
+        return [views.project(call, row) for row in found if row.enabled]
 
     found = await call.service.store.read(read)
     return Reply(200, listing.body(call, "/auth/projects", "projects", found))
@@ -99,8 +99,8 @@ async def list_domains(call: Call[Identity]) -> Reply:
 
     def read(tx: Session) -> list[dict[str, Any]]:
         ids = standing.scopes(tx, call.who.user_id, "domain")
-        rows = [domains.find(tx, domain_id) for domain_id in sorted(ids)]
-        return [views.domain(call, row) for row in rows if row.enabled]
+        found = rows.find_all(tx, DomainRow, ids)
+        return [views.domain(call, row) for row in found if row.enabled]
 
     found = await call.service.store.read(read)
     return Reply(200, listing.body(call, "/auth/domains", "domains", found))

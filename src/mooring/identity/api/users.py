@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct
 
 from mooring.errors import Invalid, Unauthenticated
-from mooring.identity import bodies, callers, listing, projects, standing, users, views
+from mooring.identity import bodies, callers, listing, rows, standing, users, views
 from mooring.identity.api.kinds import Kind, own_domain
 from mooring.identity.callers import Caller
 from mooring.identity.service import Identity
 from mooring.identity.standing import INVALID
-from mooring.identity.tables import UserRow
+from mooring.identity.tables import ProjectRow, UserRow
 from mooring.identity.users import NewUser, UserChange
 from mooring.web.api import Api, Call, Reply
 
@@ -114,7 +114,7 @@ async def list_user_projects(call: Call[Identity]) -> Reply:
     def read(tx: Session) -> list[dict[str, Any]]:
         users.find(tx, user_id)
         ids = standing.scopes(tx, user_id, "project")
-        return [views.project(call, projects.find(tx, project_id)) for project_id in sorted(ids)]
+        return [views.project(call, row) for row in rows.find_all(tx, ProjectRow, ids)]
 
     found = await call.service.store.read(read)
     return Reply(200, listing.body(call, f"/users/{user_id}/projects", "projects", found))
