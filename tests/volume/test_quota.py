@@ -44,6 +44,19 @@ async def test_too_much_is_refused(cloud: VolumeCloud, name: str, value: int, pr
     assert await cloud.count_volumes() == 0
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_who_writes_the_quota_of_one_user_leaves_the_projects_alone(
+    cloud: VolumeCloud, method: str
+) -> None:
+    assert (await limit(cloud, volumes=3)).status == 200
+    path = f"/os-quota-sets/{PROJECT}"
+    body = {"quota_set": {"volumes": 1}} if method == "PUT" else None
+    answer = await cloud.ask(method, f"{path}?user_id=somebody", body, user="admin")
+    assert (answer.status, "single users are not built" in answer.fault) == (400, True)
+    found = await cloud.ask("GET", path, user="admin")
+    assert found.body["quota_set"]["volumes"] == 3
+
+
 async def test_of_many_at_once_as_many_are_made_as_fit(cloud: VolumeCloud) -> None:
     await limit(cloud, volumes=3)
     asked = [cloud.ask("POST", "/volumes", {"volume": {"size": 1}}) for _ in range(8)]

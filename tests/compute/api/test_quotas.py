@@ -84,6 +84,17 @@ async def test_a_limit_below_what_is_used_needs_force(cloud: ComputeAlone) -> No
     assert forced.body["quota_set"]["instances"] == 1
 
 
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+async def test_who_writes_the_quota_of_one_user_leaves_the_projects_alone(
+    cloud: ComputeAlone, method: str
+) -> None:
+    assert (await change(cloud, instances=3)).status == 200
+    body = {"quota_set": {"instances": 1}} if method == "PUT" else None
+    answer = await cloud.ask(method, f"{PATH}?user_id=somebody", body, user="admin")
+    assert fault_of(answer)[:2] == (400, "badRequest")
+    assert (await cloud.get(PATH))["quota_set"]["instances"] == 3
+
+
 async def test_usage_is_shown_with_the_limits(cloud: ComputeAlone) -> None:
     await cloud.server(vcpus=2, memory_mib=1024)
     found = (await cloud.get(f"{PATH}/detail"))["quota_set"]

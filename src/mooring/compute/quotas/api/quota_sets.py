@@ -74,8 +74,7 @@ async def show_default_quota(call: Call[Compute]) -> Reply:
 async def change_quota(call: Call[Compute], body: dict[str, bool | int | str | None]) -> Reply:
     """Set a project's own limits; below what it uses only with `force`."""
     project_id = _project(call, "update")
-    if "user_id" in call.query:
-        raise Invalid("Quotas of single users are not built. Nothing was changed.")
+    _refuse_a_user(call)
     asked = dict(body)
     force = asked.pop("force", False)
     forced = read_truth(str(force), "force")
@@ -91,6 +90,7 @@ async def change_quota(call: Call[Compute], body: dict[str, bool | int | str | N
 async def delete_quota(call: Call[Compute]) -> Reply:
     """Let the defaults hold for a project again."""
     project_id = _project(call, "delete")
+    _refuse_a_user(call)
     await call.service.store.write(lambda tx: quota_changes.forget_limits(tx, project_id))
     return Reply(202)
 
@@ -125,6 +125,15 @@ def _project(call: Call[Compute], verb: str) -> str:
     project_id = call.path["project_id"]
     call.require(f"{_RULE}{verb}", {"project_id": project_id, "user_id": call.who.user_id})
     return project_id
+
+
+def _refuse_a_user(call: Call[Compute]) -> None:
+    """Raise Invalid where the quota of one user is to be written: the project's would be."""
+    if "user_id" in call.query:
+        raise Invalid(
+            "Quotas of single users are not built. Nothing was changed; leave user_id out to "
+            "change those of the whole project."
+        )
 
 
 def _in_use(tx: Session, project_id: str) -> dict[str, int]:

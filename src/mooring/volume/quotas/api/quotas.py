@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from mooring import limits
+from mooring.errors import Invalid
 from mooring.volume.quotas import quota, usage
 from mooring.volume.service import Volume
 from mooring.volume.wire.api import values
@@ -65,6 +66,7 @@ async def show_defaults(call: Call[Volume]) -> Reply:
 )
 async def set_quota(call: Call[Volume], body: dict[str, Any]) -> Reply:
     """Set a project's limits; -1 is no limit."""
+    _refuse_a_user(call)
     project_id, wanted = call.path["project_id"], _numbers(body)
     found = await call.service.store.write(lambda tx: quota.set_limits(tx, project_id, wanted))
     return Reply(200, {"quota_set": found})
@@ -73,6 +75,7 @@ async def set_quota(call: Call[Volume], body: dict[str, Any]) -> Reply:
 @api.delete("/os-quota-sets/{project_id}", policy="volume_extension:quotas:delete")
 async def delete_quota(call: Call[Volume]) -> Reply:
     """Let the defaults hold for a project again."""
+    _refuse_a_user(call)
     project_id = call.path["project_id"]
     await call.service.store.write(lambda tx: quota.forget_limits(tx, project_id))
     return Reply(200)
@@ -116,6 +119,15 @@ async def show_limits(call: Call[Volume]) -> Reply:
 
     absolute = await call.service.store.read(look)
     return Reply(200, {"limits": {"rate": [], "absolute": absolute}})
+
+
+def _refuse_a_user(call: Call[Volume]) -> None:
+    """Raise Invalid where the quota of one user is to be written: the project's would be."""
+    if "user_id" in call.query:
+        raise Invalid(
+            "Invalid input received: Quotas of single users are not built. Nothing was changed; "
+            "leave user_id out to change those of the whole project."
+        )
 
 
 def _project(call: Call[Volume], rule: str) -> str:
