@@ -1,0 +1,49 @@
+"""What a client sends about a thing is heeded, or refused: nothing of it is dropped in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.identity.cloud import IdentityCloud
+
+pytestmark = pytest.mark.anyio
+
+OPTIONS = [
+    ("project", {"immutable": True}),
+    ("domain", {"immutable": True}),
+    ("user", {"lock_password": True}),
+    ("user", {"multi_factor_auth_enabled": True, "multi_factor_auth_rules": [["password"]]}),
+    ("user", {"ignore_password_expiry": "yes"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "options"), OPTIONS)
+async def test_an_option_that_nothing_would_heed_is_refused(
+    cloud: IdentityCloud, kind: str, options: dict[str, Any]
+) -> None:
+    many, body = f"/{kind}s", {"name": "a", "options": options}
+    refused = await cloud.ask("POST", many, {kind: body}, user="admin")
+    assert (refused.status, next(iter(options)) in refused.body["error"]["message"]) == (400, True)
+    assert (await cloud.get(f"{many}?name=a"))[f"{kind}s"] == []
+    made = await cloud.make(many, {kind: {"name": "a"}})
+    change = {kind: {"options": options}}
+    answer = await cloud.ask("PATCH", f"{many}/{made['id']}", change, user="admin")
+    assert answer.status == 400
+
+
+async def test_an_option_that_is_off_is_as_it_should_be(cloud: IdentityCloud) -> None:
+    off: dict[str, Any] = {"immutable": False, "lock_password": None, "other": []}
+    made = await cloud.make("/projects", {"project": {"name": "a", "options": off}})
+    assert made["options"] == {}
+    change = {"project": {"options": off}}
+    answer = await cloud.ask("PATCH", f"/projects/{made['id']}", change, user="admin")
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("options", ["immutable", [1], {"immutable": "perhaps"}])
+async def test_options_of_the_wrong_shape_are_400(cloud: IdentityCloud, options: Any) -> None:
+    for kind in ("project", "role"):
+        body = {kind: {"name": "a", "options": options}}
+        assert (await cloud.ask("POST", f"/{kind}s", body, user="admin")).status == 400
