@@ -91,6 +91,7 @@ async def test_lists_are_filtered_by_attribute(cloud: IdentityCloud) -> None:
     assert await names("name__icontains=EAL") == ["seal"]
     assert await names("enabled=false") == ["moon"]
     assert await names("name=sea&colour=blue") == ["sea"]
+    assert await names("name=sea&sort_key=name&sort_dir=desc") == ["sea"]
     assert await names("domain_id=elsewhere") == []
     assert await names("is_domain=true") == []
     answer = await cloud.ask("GET", "/projects?enabled=perhaps", user="admin")

@@ -28,6 +28,7 @@ async def test_the_newest_comes_first(cloud: ImageCloud) -> None:
     assert await names(cloud, "") == ["c", "b", "a"]
     assert await names(cloud, "sort=name:asc") == ["a", "b", "c"]
     assert await names(cloud, "sort_key=name&sort_dir=asc") == ["a", "b", "c"]
+    assert await names(cloud, "sort_dir=asc") == ["a", "b", "c"]
 
 
 @anywhere
@@ -94,6 +95,7 @@ async def test_filters_choose(cloud: ImageCloud) -> None:
     [
         "sort=colour",
         "sort_key=name&sort_dir=up",
+        "sort_dir=up",
         "marker=nothing",
         "limit=-1",
         "size_min=x",

@@ -226,6 +226,7 @@ async def test_lists_are_filtered_sorted_and_paged(cloud: ShareCloud) -> None:
         "?share_network_id=x": [],
         "?is_soft_deleted=True": [],
         "?sort_key=size&sort_dir=asc": [second, first],
+        "?sort_dir=asc": [first, second],
         "?limit=1": [second],
         f"?limit=1&marker={second}": [first],
         "?unknown=1": [second, first],

@@ -34,6 +34,8 @@ async def test_newest_first_unless_sorted_otherwise(cloud: VolumeCloud) -> None:
     assert await names(cloud, "sort=size:asc") == ["b", "c", "a"]
     assert await names(cloud, "sort=name:asc,size:desc") == ["a", "b", "c"]
     assert await names(cloud, "sort_key=name&sort_dir=desc") == ["c", "b", "a"]
+    assert await names(cloud, "sort_dir=asc") == ["a", "b", "c"]
+    assert (await cloud.ask("GET", "/volumes?sort_dir=up")).status == 400
     assert (await cloud.ask("GET", "/volumes?sort=name:up")).status == 400
     assert (await cloud.ask("GET", "/volumes?sort=colour:asc")).status == 400
     for user, status in (("member", 400), ("admin", 200)):

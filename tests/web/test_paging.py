@@ -35,6 +35,7 @@ def test_a_limit_that_is_no_count_is_refused(text: str) -> None:
         ("sort=name:asc,size", (("name", "asc"), ("size", "desc"))),
         ("sort_key=name&sort_key=size&sort_dir=asc", (("name", "asc"), ("size", "desc"))),
         ("sort_key=name", (("name", "desc"),)),
+        ("sort_dir=desc", (("id", "desc"),)),
         ("sort=name:asc,size,name:desc,size:asc", (("name", "asc"), ("size", "desc"))),
     ],
 )
@@ -49,8 +50,15 @@ def test_both_forms_of_a_sort_order_are_read(query: str, sort: object) -> None:
         "sort=colour",
         "sort=name:up",
         "sort_key=name&sort_dir=asc&sort_dir=asc",
+        "sort_dir=asc&sort_dir=asc",
+        "sort_dir=up",
     ],
 )
 def test_a_sort_order_that_makes_no_sense_is_refused(query: str) -> None:
     with pytest.raises(Invalid):
         read(query)
+
+
+def test_a_list_of_one_order_ignores_another_one() -> None:
+    page = paging.read(QueryParams("sort_key=name&sort_dir=up"), default=(("id", "asc"),))
+    assert page.sort == (("id", "asc"),)

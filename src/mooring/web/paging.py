@@ -39,12 +39,14 @@ def read(
     """Read `limit`, `marker`, `offset` and the sort order of a query.
 
     The order comes as `sort=key:dir,key:dir` or as `sort_key` and `sort_dir`, which may be
-    repeated. `keys` are those that may be sorted by; one that comes again orders nothing more, and
-    would make what comes after a marker long. A limit over `most` is cut to it. Raises Invalid.
+    repeated; a `sort_dir` alone turns the `default`. `keys` are those that may be sorted by: a list
+    without any has one order, and ignores others that it is asked for. A key that comes again
+    orders nothing more, and would make what comes after a marker long. A limit over `most` is cut
+    to it. Raises Invalid.
     """
     limit = _count(query, "limit", most)
     first: dict[str, str] = {}
-    for key, direction in _sort(query, keys):
+    for key, direction in _sort(query, keys, default) if keys else ():
         first.setdefault(key, direction)
     sort = tuple(first.items())
     return Page(
@@ -85,7 +87,9 @@ def _count(query: QueryParams, name: str, default: int) -> int:
     return int(text)
 
 
-def _sort(query: QueryParams, keys: Collection[str]) -> tuple[tuple[str, str], ...]:
+def _sort(
+    query: QueryParams, keys: Collection[str], default: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
     combined = query.get("sort")
     names, directions = query.getlist("sort_key"), query.getlist("sort_dir")
     if combined and (names or directions):
@@ -93,8 +97,10 @@ def _sort(query: QueryParams, keys: Collection[str]) -> tuple[tuple[str, str], .
     if combined:
         pairs = [part.strip().partition(":")[::2] for part in combined.split(",")]
         return tuple(_sort_key(name, direction or "desc", keys) for name, direction in pairs)
-    if len(directions) > len(names) and names:
+    if len(directions) > max(len(names), 1):
         raise Invalid("There are more 'sort_dir' than 'sort_key'.")
+    if directions and not names:
+        return tuple((name, _direction(directions[0])) for name, _ in default)
     padded = [*directions, *["desc"] * len(names)]
     return tuple(_sort_key(name, padded[at], keys) for at, name in enumerate(names))
 
@@ -102,6 +108,10 @@ def _sort(query: QueryParams, keys: Collection[str]) -> tuple[tuple[str, str], .
 def _sort_key(name: str, direction: str, keys: Collection[str]) -> tuple[str, str]:
     if name not in keys:
         raise Invalid(f"Sort key '{name}' is not one of {', '.join(sorted(keys))}.")
-    if direction not in ("asc", "desc"):
-        raise Invalid(f"Sort direction '{direction}' is neither asc nor desc.")
-    return name, direction
+    return name, _direction(direction)
+
+
+def _direction(text: str) -> str:
+    if text not in ("asc", "desc"):
+        raise Invalid(f"Sort direction '{text}' is neither asc nor desc.")
+    return text

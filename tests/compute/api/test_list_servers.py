@@ -86,6 +86,13 @@ async def test_pages_follow_their_links_to_the_end(cloud: ComputeAlone) -> None:
     assert found == ["s0", "s1", "s2", "s3", "s4"]
 
 
+async def test_a_direction_alone_turns_the_usual_order(cloud: ComputeAlone) -> None:
+    await write(cloud, *({"name": f"s{at}"} for at in range(3)))
+    usual = await names(cloud, "")
+    assert await names(cloud, "?sort_dir=asc") == usual[::-1]
+    assert await names(cloud, "?sort_dir=desc") == usual
+
+
 async def test_the_link_of_a_detailed_page_is_detailed(cloud: ComputeAlone) -> None:
     await write(cloud, {"name": "a"}, {"name": "b"})
     listed = await cloud.get("/servers/detail?limit=1&name=.")
@@ -104,6 +111,7 @@ async def test_the_link_of_a_detailed_page_is_detailed(cloud: ComputeAlone) -> N
         "?marker=11111111-1111-4111-8111-111111111111",
         "?sort_key=secret",
         "?sort_key=display_name&sort_dir=up",
+        "?sort_dir=up",
         "?name=(",
         "?name=*",
         "?name=" + "a" * 256,
