@@ -47,3 +47,37 @@ async def test_options_of_the_wrong_shape_are_400(cloud: IdentityCloud, options:
     for kind in ("project", "role"):
         body = {kind: {"name": "a", "options": options}}
         assert (await cloud.ask("POST", f"/{kind}s", body, user="admin")).status == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("project", "domain_id", "elsewhere"),
+        ("project", "parent_id", "elsewhere"),
+        ("project", "is_domain", True),
+        ("project", "id", "0" * 32),
+        ("user", "domain_id", "elsewhere"),
+        ("group", "domain_id", "elsewhere"),
+        ("domain", "id", "0" * 32),
+        ("role", "domain_id", "default"),
+    ],
+)
+async def test_what_stays_for_good_is_not_changed_in_silence(
+    cloud: IdentityCloud, kind: str, name: str, value: Any
+) -> None:
+    made = await cloud.make(f"/{kind}s", {kind: {"name": "a"}})
+    path, body = f"/{kind}s/{made['id']}", {kind: {"name": "b", name: value}}
+    refused = await cloud.ask("PATCH", path, body, user="admin")
+    assert (refused.status, name in refused.body["error"]["message"]) == (400, True)
+    assert (await cloud.get(path))[kind]["name"] == "a"
+    same = {kind: {"name": "b", name: made.get(name)}}
+    assert (await cloud.ask("PATCH", path, same, user="admin")).status == 200
+
+
+async def test_a_region_is_put_where_its_body_says(cloud: IdentityCloud) -> None:
+    refused = await cloud.ask("PUT", "/regions/a", {"region": {"id": "b"}}, user="admin")
+    assert refused.status == 400
+    assert (await cloud.ask("GET", "/regions/a", user="admin")).status == 404
+    assert (
+        await cloud.ask("PUT", "/regions/a", {"region": {"id": "a"}}, user="admin")
+    ).status == 201

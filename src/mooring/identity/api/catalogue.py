@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from mooring.errors import Invalid
 from mooring.identity import bodies, catalogue, views
 from mooring.identity.api.kinds import Kind
 from mooring.identity.catalogue import (
@@ -71,7 +72,10 @@ async def create_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
 async def put_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Make a region of a given id."""
     new, extra = bodies.read(body, NewRegion)
-    new = replace(new, id=call.path["region_id"])
+    region_id = call.path["region_id"]
+    if new.id not in (None, region_id):
+        raise Invalid(f"The body names region {new.id}, and the URL {region_id}. Nothing was made.")
+    new = replace(new, id=region_id)
     return await _REGIONS.made(call, lambda tx: catalogue.create_region(tx, new, extra))
 
 
@@ -86,7 +90,7 @@ async def change_region(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a region."""
     changes, extra = bodies.read(body, RegionChange, NewRegion)
     return await _REGIONS.changed(
-        call, lambda tx, region_id: catalogue.change_region(tx, region_id, changes, extra)
+        call, lambda tx, region_id: catalogue.change_region(tx, region_id, changes, extra), body
     )
 
 
@@ -122,7 +126,7 @@ async def change_service(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a service."""
     changes, extra = bodies.read(body, ServiceChange, NewService)
     return await _SERVICES.changed(
-        call, lambda tx, service_id: catalogue.change_service(tx, service_id, changes, extra)
+        call, lambda tx, service_id: catalogue.change_service(tx, service_id, changes, extra), body
     )
 
 
@@ -158,7 +162,9 @@ async def change_endpoint(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change an endpoint: this is how another service is put in the place of ours."""
     changes, extra = bodies.read(body, EndpointChange, NewEndpoint)
     return await _ENDPOINTS.changed(
-        call, lambda tx, endpoint_id: catalogue.change_endpoint(tx, endpoint_id, changes, extra)
+        call,
+        lambda tx, endpoint_id: catalogue.change_endpoint(tx, endpoint_id, changes, extra),
+        body,
     )
 
 

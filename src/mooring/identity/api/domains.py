@@ -47,7 +47,7 @@ async def change_domain(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a domain."""
     changes, extra = bodies.read(body, DomainChange, NewDomain)
     return await _DOMAINS.changed(
-        call, lambda tx, domain_id: domains.change(tx, domain_id, changes, extra)
+        call, lambda tx, domain_id: domains.change(tx, domain_id, changes, extra), body
     )
 
 

@@ -55,7 +55,7 @@ async def change_group(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a group."""
     changes, extra = bodies.read(body, GroupChange, NewGroup)
     return await _GROUPS.changed(
-        call, lambda tx, group_id: groups.change(tx, group_id, changes, extra)
+        call, lambda tx, group_id: groups.change(tx, group_id, changes, extra), body
     )
 
 

@@ -5,13 +5,14 @@ Source: facts/identity_image_placement.md 4.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
 from sqlalchemy import ColumnElement, Select, select
 from sqlalchemy.orm import DeclarativeBase, Session
 
+from mooring.errors import Invalid
 from mooring.identity import listing
 from mooring.web.api import Reply
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from mooring.web.api import Call
 
 R = TypeVar("R", bound=DeclarativeBase)
+_FOR_GOOD = ("id", "domain_id", "parent_id", "is_domain")
+"""What nothing changes once it is made."""
 
 
 def own_domain(call: Call[Identity]) -> str:
@@ -67,10 +70,24 @@ class Kind(Struct, Generic[R], frozen=True):
         """Make one and answer it. Raises what `make` does."""
         return Reply(201, {self.name: await self._written(call, make)})
 
-    async def changed(self, call: Call[Identity], change: Callable[[Session, str], R]) -> Reply:
-        """Change the one that the path names and answer it. Raises what `change` does."""
+    async def changed(
+        self,
+        call: Call[Identity],
+        change: Callable[[Session, str], R],
+        asked: Mapping[str, Any] | None = None,
+    ) -> Reply:
+        """Change the one that the path names as `asked`, and answer it.
+
+        Raises what `change` does, and Invalid where something is to change that stays for good.
+        """
         row_id = call.path[f"{self.name}_id"]
-        return Reply(200, {self.name: await self._written(call, lambda tx: change(tx, row_id))})
+
+        def write(tx: Session) -> dict[str, Any]:
+            shown = self.view(call, change(tx, row_id))
+            self._refuse_other(shown, asked or {})
+            return shown
+
+        return Reply(200, {self.name: await call.service.change(write)})
 
     async def removed(self, call: Call[Identity], remove: Callable[[Session, str], None]) -> Reply:
         """Delete the one that the path names. Raises what `remove` does."""
@@ -80,6 +97,15 @@ class Kind(Struct, Generic[R], frozen=True):
 
     async def _written(self, call: Call[Identity], write: Callable[[Session], R]) -> dict[str, Any]:
         return await call.service.change(lambda tx: self.view(call, write(tx)))
+
+    def _refuse_other(self, shown: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+        for name in _FOR_GOOD:
+            wanted = asked.get(name)
+            if name in shown and wanted is not None and wanted != shown[name]:
+                raise Invalid(
+                    f"Cannot change {name} of {self.name} {shown['id']}: it is {shown[name]} for "
+                    f"good. Nothing was changed; leave {name} out, or make another {self.name}."
+                )
 
     def _listed(self, call: Call[Identity], found: list[dict[str, Any]], *, more: bool) -> Reply:
         many = f"{self.name}s"

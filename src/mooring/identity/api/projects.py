@@ -60,7 +60,7 @@ async def change_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a project."""
     changes, extra = bodies.read(body, ProjectChange, NewProject)
     return await _PROJECTS.changed(
-        call, lambda tx, project_id: projects.change(tx, project_id, changes, extra)
+        call, lambda tx, project_id: projects.change(tx, project_id, changes, extra), body
     )
 
 

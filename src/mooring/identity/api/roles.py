@@ -46,7 +46,9 @@ async def show_role(call: Call[Identity]) -> Reply:
 async def change_role(call: Call[Identity], body: dict[str, Any]) -> Reply:
     """Change a role."""
     changes, extra = bodies.read(body, RoleChange, NewRole)
-    return await _ROLES.changed(call, lambda tx, role_id: roles.change(tx, role_id, changes, extra))
+    return await _ROLES.changed(
+        call, lambda tx, role_id: roles.change(tx, role_id, changes, extra), body
+    )
 
 
 @api.delete("/roles/{role_id}", policy="identity:delete_role")

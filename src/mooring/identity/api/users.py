@@ -81,7 +81,7 @@ async def change_user(call: Call[Identity], body: dict[str, Any]) -> Reply:
     def change(tx: Session, user_id: str) -> UserRow:
         return users.change(tx, user_id, changes, extra, password_hash=hashed)
 
-    return await USERS.changed(call, change)
+    return await USERS.changed(call, change, body)
 
 
 @api.delete("/users/{user_id}", policy="identity:delete_user")
