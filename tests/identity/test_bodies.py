@@ -81,3 +81,13 @@ async def test_a_region_is_put_where_its_body_says(cloud: IdentityCloud) -> None
     assert (
         await cloud.ask("PUT", "/regions/a", {"region": {"id": "a"}}, user="admin")
     ).status == 201
+
+
+async def test_a_domain_gets_the_id_that_it_has_elsewhere(cloud: IdentityCloud) -> None:
+    domain_id = "0123456789abcdef" * 2
+    body = {"name": "blue", "explicit_domain_id": domain_id}
+    made = await cloud.make("/domains", {"domain": body})
+    assert (made["id"], "explicit_domain_id" in made) == (domain_id, False)
+    for other, status in ((domain_id, 409), ("blue", 400), (domain_id.upper(), 400)):
+        again = {"domain": {"name": "red", "explicit_domain_id": other}}
+        assert (await cloud.ask("POST", "/domains", again, user="admin")).status == status

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from sqlalchemy import delete, literal, or_, select, update
 
-from mooring.errors import Forbidden
+from mooring.errors import Conflict, Forbidden
 from mooring.identity import bodies, grants, losses, own, rows
 from mooring.identity.tables import (
     ApplicationCredentialRow,
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
 Description = Annotated[str, Meta(max_length=65535)]
+Id = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
 
 
 class NewDomain(Struct, frozen=True):
-    """What to make."""
+    """What to make; of the id that it has in another cloud, when that is given."""
 
     name: Name
     description: Description | None = None
     enabled: bool = True
+    explicit_domain_id: Id | None = None
 
 
 class DomainChange(Struct, frozen=True):
@@ -51,12 +53,18 @@ def find(tx: Session, domain_id: str) -> DomainRow:
 
 
 def create(tx: Session, new: NewDomain, extra: dict[str, Any]) -> DomainRow:
-    """Make a domain. Raises Conflict for a name that is taken."""
+    """Make a domain. Raises Conflict for a name or an id that is taken."""
     rows.refuse_taken(tx, DomainRow, "domain", new.name)
+    domain_id = new.explicit_domain_id or bodies.new_id()
+    if tx.get(DomainRow, domain_id) is not None:
+        raise Conflict(
+            f"Conflict occurred attempting to store domain: there is one of id {domain_id}. "
+            "Nothing was made; leave explicit_domain_id out, or use that one."
+        )
     return rows.keep(
         tx,
         DomainRow(
-            id=bodies.new_id(),
+            id=domain_id,
             name=new.name,
             description=new.description or "",
             enabled=new.enabled,
