@@ -91,3 +91,27 @@ async def test_a_domain_gets_the_id_that_it_has_elsewhere(cloud: IdentityCloud) 
     for other, status in ((domain_id, 409), ("blue", 400), (domain_id.upper(), 400)):
         again = {"domain": {"name": "red", "explicit_domain_id": other}}
         assert (await cloud.ask("POST", "/domains", again, user="admin")).status == status
+
+
+async def test_a_region_is_never_within_itself(cloud: IdentityCloud) -> None:
+    for name, parent in (("a", None), ("b", "a"), ("c", "b")):
+        await cloud.make("/regions", {"region": {"id": name, "parent_region_id": parent}})
+    for parent, status in (("a", 400), ("c", 400), ("d", 404), ("RegionOne", 200)):
+        body = {"region": {"parent_region_id": parent}}
+        assert (await cloud.ask("PATCH", "/regions/a", body, user="admin")).status == status
+    assert (await cloud.get("/regions/a"))["region"]["parent_region_id"] == "RegionOne"
+
+
+@pytest.mark.parametrize("url", ["http://a/%(user)s", "http://a/$(host)s", "http://a/%(project_id"])
+async def test_an_endpoint_whose_url_nobody_can_fill_in_is_400(
+    cloud: IdentityCloud, url: str
+) -> None:
+    service = await cloud.make("/services", {"service": {"type": "dns"}})
+    body = {"service_id": service["id"], "interface": "public", "url": url}
+    refused = await cloud.ask("POST", "/endpoints", {"endpoint": body}, user="admin")
+    assert refused.status == 400
+    made = await cloud.make("/endpoints", {"endpoint": body | {"url": "http://a/%(project_id)s"}})
+    change = {"endpoint": {"url": url}}
+    path = f"/endpoints/{made['id']}"
+    assert (await cloud.ask("PATCH", path, change, user="admin")).status == 400
+    assert (await cloud.get(path))["endpoint"]["url"] == "http://a/%(project_id)s"

@@ -28,6 +28,7 @@ Text = Annotated[str, Meta(min_length=1, max_length=255)]
 Url = Annotated[str, Meta(min_length=1, max_length=2048, pattern=r"^https?://[^\s]+$")]
 Interface = Literal["public", "internal", "admin"]
 _TEMPLATE = re.compile(r"[%$]\((project_id|tenant_id)\)s")
+_UNKNOWN = re.compile(r"[%$]\((?!(?:project_id|tenant_id)\)s)[^)]*\)?s?")
 
 
 class NewRegion(Struct, frozen=True):
@@ -133,14 +134,31 @@ def create_region(tx: Session, new: NewRegion, extra: dict[str, Any]) -> RegionR
 def change_region(
     tx: Session, region_id: str, changes: RegionChange, extra: dict[str, Any]
 ) -> RegionRow:
-    """Change a region. Raises NotFound."""
+    """Change a region. Raises NotFound, and Invalid where it would be within itself."""
     row = find_region(tx, region_id)
     given = bodies.given(changes)
     if "description" in given:
         given["description"] = given["description"] or ""
     if given.get("parent_region_id"):
-        find_region(tx, given["parent_region_id"])
+        _refuse_loop(tx, region_id, given["parent_region_id"])
     return rows.change(tx, row, given, extra)
+
+
+def _refuse_loop(tx: Session, region_id: str, parent_id: str) -> None:
+    """Raise NotFound for the parent, and Invalid where a region would be within itself.
+
+    Neither of two such regions could be deleted. Those of an earlier release are met once.
+    """
+    met, above = set[str](), find_region(tx, parent_id)
+    while above.id not in met:
+        if above.id == region_id:
+            raise Invalid(
+                f"Region {region_id} cannot be within {parent_id}, which is within it. Nothing was "
+                "changed; choose another parent."
+            )
+        met.add(above.id)
+        if above.parent_region_id is not None:
+            above = find_region(tx, above.parent_region_id)
 
 
 def remove_region(tx: Session, region_id: str) -> None:
@@ -201,7 +219,11 @@ def find_endpoint(tx: Session, endpoint_id: str) -> EndpointRow:
 
 def create_endpoint(tx: Session, new: NewEndpoint, extra: dict[str, Any]) -> EndpointRow:
     """Make an endpoint. Raises Invalid for a service or a `region_id` that does not exist."""
-    values: dict[str, Any] = {"service_id": new.service_id, "region_id": new.region_id}
+    values: dict[str, Any] = {
+        "service_id": new.service_id,
+        "region_id": new.region_id,
+        "url": new.url,
+    }
     if new.region is not None:
         values["region"] = new.region
     _settle(tx, values)
@@ -210,7 +232,6 @@ def create_endpoint(tx: Session, new: NewEndpoint, extra: dict[str, Any]) -> End
         EndpointRow(
             id=bodies.new_id(),
             interface=new.interface,
-            url=new.url,
             enabled=new.enabled,
             extra=extra,
             **values,
@@ -236,6 +257,11 @@ def remove_endpoint(tx: Session, endpoint_id: str) -> None:
 
 def _settle(tx: Session, values: dict[str, Any]) -> None:
     """Check what an endpoint refers to, and turn `region` into `region_id`."""
+    if unknown := _UNKNOWN.search(values.get("url", "")):
+        raise Invalid(
+            f"Invalid input for url: nothing fills in {unknown[0]}. Nothing was changed; "
+            "%(project_id)s and %(tenant_id)s are filled in."
+        )
     region = values.pop("region", None)
     region_id = values.get("region_id")
     if region_id is not None and tx.get(RegionRow, region_id) is None:
