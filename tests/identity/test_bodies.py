@@ -115,3 +115,14 @@ async def test_an_endpoint_whose_url_nobody_can_fill_in_is_400(
     path = f"/endpoints/{made['id']}"
     assert (await cloud.ask("PATCH", path, change, user="admin")).status == 400
     assert (await cloud.get(path))["endpoint"]["url"] == "http://a/%(project_id)s"
+
+
+async def test_users_are_not_found_by_what_none_has(cloud: IdentityCloud) -> None:
+    group = await cloud.make("/groups", {"group": {"name": "crew"}})
+    user_id = await cloud.id_of("users", "demo")
+    path = f"/groups/{group['id']}/users"
+    assert (await cloud.ask("PUT", f"{path}/{user_id}", user="admin")).status == 204
+    for many in ("/users", path):
+        assert (await cloud.get(many))["users"]
+        for query in ("password_expires_at=lt:2100-01-01T00:00:00Z", "idp_id=a", "unique_id=b"):
+            assert (await cloud.get(f"{many}?{query}"))["users"] == []

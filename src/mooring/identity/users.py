@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from sqlalchemy import delete, select
+from sqlalchemy import ColumnElement, delete, false, select
 
 from mooring.errors import Unauthenticated
 from mooring.identity import bodies, domains, losses, own, rows
@@ -18,11 +18,13 @@ from mooring.identity.tables import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from sqlalchemy.orm import Session
 
 Name = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S")]
+_OF_NOBODY = ("password_expires_at", "idp_id", "protocol_id", "unique_id")
 
 
 class NewUser(Struct, frozen=True):
@@ -52,6 +54,14 @@ def find(tx: Session, user_id: str) -> UserRow:
 def by_name(tx: Session, name: str, domain_id: str) -> UserRow | None:
     """Return the user of a name, or None."""
     return tx.scalar(select(UserRow).where(UserRow.name == name, UserRow.domain_id == domain_id))
+
+
+def unheard_of(query: Mapping[str, str]) -> list[ColumnElement[bool]]:
+    """Return what holds for nobody where users are asked for by what none here has.
+
+    No password expires, and no user is federated.
+    """
+    return [false()] if any(name in query for name in _OF_NOBODY) else []
 
 
 def generation(tx: Session, user_id: str) -> int:

@@ -75,7 +75,7 @@ async def list_members(call: Call[Identity]) -> Reply:
         return (
             select(UserRow)
             .join(MemberRow, MemberRow.user_id == UserRow.id)
-            .where(MemberRow.group_id == group_id)
+            .where(MemberRow.group_id == group_id, *users.unheard_of(call.query))
         )
 
     found, more = await USERS.find(call, members)

@@ -44,7 +44,7 @@ class Passwords(Struct, frozen=True):
 @api.get("/users", policy="identity:list_users")
 async def list_users(call: Call[Identity]) -> Reply:
     """List users."""
-    return await USERS.page(call)
+    return await USERS.page(call, *users.unheard_of(call.query))
 
 
 @api.post("/users", dict[str, Any], key="user", policy="identity:create_user")
