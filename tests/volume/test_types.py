@@ -52,6 +52,24 @@ async def test_an_administrator_makes_changes_and_deletes_types(cloud: VolumeClo
     assert (await cloud.ask("GET", "/types/gold", user="admin")).status == 404
 
 
+async def test_types_are_found_by_the_extra_specs_that_one_may_read(cloud: VolumeCloud) -> None:
+    await make(cloud, "gold", extra_specs={"tier": "1", "multiattach": "<is> True"})
+    await make(cloud, "lead", extra_specs={"tier": "2"})
+
+    async def names(query: str, user: str = "admin", version: str = "3.52") -> list[str]:
+        answer = await cloud.ask("GET", f"/types?{query}", user=user, version=version)
+        return sorted(row["name"] for row in answer.body["volume_types"])
+
+    assert await names("extra_specs={'tier':'1'}") == ["gold"]
+    assert await names("extra_specs={'tier':'1','multiattach':'<is> True'}") == ["gold"]
+    assert await names("extra_specs={'tier':'3'}") == []
+    assert len(await names("extra_specs={'tier':'3'}", version="3.51")) == 3
+    assert await names("extra_specs={'multiattach':'<is> True'}", "member") == ["gold"]
+    assert await names("extra_specs={'tier':'1'}", "member") == []
+    answer = await cloud.ask("GET", "/types?extra_specs=tier", user="admin", version="3.52")
+    assert answer.status == 400
+
+
 @pytest.mark.parametrize("name", ["", "  "])
 async def test_a_type_without_a_name_is_refused(cloud: VolumeCloud, name: str) -> None:
     type_id, body = await make(cloud, "gold"), {"volume_type": {"name": name}}

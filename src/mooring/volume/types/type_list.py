@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from mooring.store.pages import Column, page_of
+from mooring.store.pages import Column, has_pair, page_of
 from mooring.volume.tables import TypeRow
 from mooring.volume.types import types
 from mooring.volume.volumes import listing
@@ -31,8 +31,10 @@ COLUMNS: Mapping[str, Column] = {
 def types_of(tx: Session, query: Query) -> Rows:
     """Return one page of the types that a project may use, or of all. Raises NotFound.
 
-    That is for a bad marker.
+    That is for a bad marker. The `metadata` of the query are their extra specs.
     """
     seen = [] if query.project_id is None else [types.is_seen_in(query.project_id)]
-    wanted = select(*TypeRow.__table__.columns).where(*listing.equal_to(query, COLUMNS), *seen)
+    specs = [has_pair(tx, TypeRow.extra_specs, *pair) for pair in query.metadata.items()]
+    found = (*listing.equal_to(query, COLUMNS), *specs, *seen)
+    wanted = select(*TypeRow.__table__.columns).where(*found)
     return page_of(tx, wanted, COLUMNS, query.page, *seen)

@@ -28,6 +28,8 @@ _INTERNAL = {
     "error_managing_deleting": "deleting",
 }
 
+_OPEN_SPECS = ("RESKEY:availability_zones", "multiattach", "replication_enabled")
+
 
 def time(moment: datetime | None) -> str | None:
     """Return a time as the API writes it: ISO 8601 without a zone, in UTC."""
@@ -153,13 +155,14 @@ def sharing(found: Sharing) -> dict[str, Any]:
     }
 
 
+def may_read_spec(call: Call[Volume], key: str) -> bool:
+    """Tell whether a caller reads this extra spec of types; everybody reads what users need."""
+    return key in _OPEN_SPECS or call.allowed("volume_extension:types_extra_specs:read_sensitive")
+
+
 def volume_type(call: Call[Volume], row: TypeRow | Row[Any]) -> dict[str, Any]:
-    """Show a volume type; those who may not read its extra specs see what users need of them."""
-    if call.allowed("volume_extension:types_extra_specs:read_sensitive"):
-        specs = row.extra_specs
-    else:
-        open_keys = ("RESKEY:availability_zones", "multiattach", "replication_enabled")
-        specs = {key: row.extra_specs[key] for key in open_keys if key in row.extra_specs}
+    """Show a volume type, with those of its extra specs that the caller may read."""
+    specs = {key: value for key, value in row.extra_specs.items() if may_read_spec(call, key)}
     shown = {
         "id": row.id,
         "name": row.name,

@@ -16,6 +16,7 @@ from mooring.volume.transfers import transfer_list
 from mooring.volume.types import type_list
 from mooring.volume.volumes import listing, message_list
 from mooring.volume.volumes.listing import Query
+from mooring.volume.wire import views
 from mooring.volume.wire.api import values
 from mooring.web import paging
 
@@ -117,8 +118,17 @@ def types(call: Call[Volume]) -> Query:
         equal["is_public"] = values.flag(wanted, "is_public")
     if "name" in call.query:
         equal["name"] = call.query["name"]
-    page = _page(call, type_list.COLUMNS)
-    return Query(project_id=None if admin else call.who.project_id, page=page, equal=equal)
+    specs = dict[str, str]()
+    if "extra_specs" in call.query and call.version >= (3, 52):
+        specs = values.pairs(call.query["extra_specs"], "extra_specs")
+    return Query(
+        project_id=None if admin else call.who.project_id,
+        page=_page(call, type_list.COLUMNS),
+        equal=equal,
+        metadata=specs,
+        # Who may not read an extra spec must not learn of it by asking for its value.
+        nothing=not all(views.may_read_spec(call, key) for key in specs),
+    )
 
 
 def _project(call: Call[Volume]) -> str | None:
