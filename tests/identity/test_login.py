@@ -122,6 +122,14 @@ async def test_an_unknown_method_is_401_and_names_the_known_ones(cloud: Identity
     assert "password" in answer.body["error"]["identity"]["methods"]
 
 
+@pytest.mark.parametrize(
+    "other", [{"domain": DEFAULT}, {"system": {"all": True}}, {"unscoped": dict[str, Any]()}]
+)
+async def test_a_token_is_for_one_scope(cloud: IdentityCloud, other: dict[str, Any]) -> None:
+    answer = await cloud.log_in("admin", project=None, scope=scope("admin") | other)
+    assert (answer.status, "one scope" in answer.body["error"]["message"]) == (400, True)
+
+
 async def test_without_a_scope_a_token_has_no_roles_and_no_catalogue(cloud: IdentityCloud) -> None:
     answer = await cloud.log_in("admin", project=None)
     assert not {"project", "roles", "catalog"} & set(answer.body["token"])

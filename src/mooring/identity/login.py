@@ -263,6 +263,11 @@ def _scope(tx: Session, proven: _Proven, asked: Scope | str | None, now: datetim
         if asked != "unscoped":
             raise Invalid(f"Invalid input for scope: '{asked}' is not a scope.")
         return ""
+    wanted = (asked.project, asked.domain, asked.system, asked.unscoped)
+    if sum(one is not None for one in wanted) > 1:
+        raise Invalid(
+            "A token is for one scope: a project, a domain, the system or none. Name one of them."
+        )
     if asked.project is not None:
         return f"project:{_project_id(tx, asked.project)}"
     if asked.domain is not None:
