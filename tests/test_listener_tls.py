@@ -207,6 +207,15 @@ async def test_calls_go_on_when_a_certificate_that_is_its_own_authority_is_repla
         server.close()
 
 
+def test_a_cloud_without_certificate_sees_no_other_one_where_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    before = listener_tls.seen(Settings())
+    (tmp_path / "new").mkdir()
+    assert listener_tls.seen(Settings()) == before == ()
+
+
 async def is_shown(url: str, trusting: ssl.SSLContext) -> bool:
     """Whether who trusts a certificate alone gets in."""
     async with httpx2.AsyncClient(verify=trusting) as client:

@@ -60,7 +60,9 @@ def context(settings: Settings) -> ssl.SSLContext | None:
 def seen(settings: Settings) -> Seen:
     """Return what there is of certificate, key and authority, by which others are told apart."""
     found: list[tuple[int, int, int]] = []
-    for one in (settings.tls_certificate, settings.tls_key, settings.tls_authority):
+    named = (settings.tls_certificate, settings.tls_key, settings.tls_authority)
+    # What no setting names would be the directory that the cloud was started in.
+    for one in filter(None, named):
         try:
             status = Path(one).expanduser().stat()
         except OSError:
