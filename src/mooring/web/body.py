@@ -67,6 +67,7 @@ def check_media(route: Route, request: Request) -> None:
         raise Invalid(
             f"The content type {media} is not supported here. Use {' or '.join(route.media)}.",
             status=415,
+            media=route.media,
         )
 
 

@@ -94,6 +94,9 @@ class Exchange:
             headers["www-authenticate"] = f'Keystone uri="{self._identity_url}"'
         elif status == 405:
             headers["allow"] = ", ".join(self.methods)
+        elif status == 415 and self.request.method == "PATCH" and "media" in error.detail:
+            # Which of several dialects of a patch are spoken (RFC 5789, 2.2).
+            headers["accept-patch"] = ", ".join(error.detail["media"])
         elif status in (413, 429):
             headers["retry-after"] = str(error.detail.get("retry_after_s", 0))
         elif status == 503:
