@@ -116,6 +116,20 @@ async def test_a_busy_mount_is_told_of_and_goes_with_the_next_start(
     assert await mounts.mounted() == {}
 
 
+async def test_a_pools_directory_that_is_a_mount_of_its_own_is_never_unmounted(
+    connections: Connections, mounts: Mounts, shares: Shares, tmp_path: Path
+) -> None:
+    pool = tmp_path / "disk"
+    pool.mkdir()
+    (pool / "volume-v9").write_bytes(b"data")
+    (shares.directory / "table").write_text(f"31 1 8:17 / {pool} rw - ext4 /dev/sdb1 rw\n")
+    data = {"device_path": str(pool / "volume-v9"), "format": "raw"}
+    await connections.connect("a1", "v9", {"driver_volume_type": "local", "data": data})
+    await connections.disconnect("a1")
+    assert shares.calls() == []
+    assert set(await mounts.mounted()) == {pool}
+
+
 async def shrink(connections: Connections, shares: Shares) -> Path:
     """Connect a volume of 4 MiB, have it as small as one that it is to replace, and restart."""
     volume = shares.export() / "volume-v1"

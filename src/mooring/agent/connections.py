@@ -246,7 +246,10 @@ class Connections:
         async with self.targets.left(known.backend if known else ""):
             self._path(attachment_id).unlink(missing_ok=True)
         if known is not None and isinstance(known.origin, FileSource):
-            await self._mounts.release(Path(known.origin.path).parent)
+            point = Path(known.origin.path).parent
+            # What a pool's own directory is mounted by is not ours to unmount.
+            if point.parent == self._mounts.base:
+                await self._mounts.release(point)
 
     def find(self, attachment_id: str) -> ConnectionRecord | None:
         """Return a connected volume, or None."""
