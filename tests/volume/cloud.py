@@ -44,6 +44,8 @@ class Compute(ComputeClient):
         super().__init__(NOBODY)
         self.listed: dict[tuple[str, str], str] = {}
         self.failure: MooringError | None = None
+        self.lost = set[str]()
+        """Servers that it cannot tell of."""
         self.asked, self.woken = 0, list[str]()
         self.meanwhile: Callable[[], Awaitable[Any]] | None = None
         """What happens while it is being asked."""
@@ -56,6 +58,8 @@ class Compute(ComputeClient):
             await self.meanwhile()
         if self.failure is not None:
             raise self.failure
+        if server_id in self.lost:
+            raise Unavailable("Nobody can tell of that server now.")
         if (server_id, volume_id) not in self.listed:
             raise NotFound("Instance could not be found.")
         attachment_id = self.listed[server_id, volume_id]

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from mooring.errors import Unavailable
+from mooring.volume.attachments.loops import settle_borrowed
 from mooring.volume.attachments.loops.settle_borrowed import settle_once
-from tests.volume.cloud import SERVER, VolumeCloud, connector
+from tests.volume.cloud import SERVER, SERVER_2, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
 
@@ -112,6 +113,28 @@ async def test_while_nobody_can_tell_nothing_changes(cloud: VolumeCloud) -> None
     cloud.compute.failure = None
     await settle(cloud, 60)
     assert await cloud.status(volume_id) == "available"
+
+
+async def test_attachments_that_nobody_can_tell_of_keep_no_other_from_being_settled(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settle_borrowed, "_AT_ONCE", 2)
+    lost, left = [await cloud.make() for _ in range(5)], await cloud.make()
+    for volume_id in lost:
+        await cloud.reserve(volume_id, server_id=SERVER_2)
+    cloud.clock.advance(1)
+    await cloud.reserve(left)
+    cloud.compute.lost.add(SERVER_2)
+    cloud.clock.advance(601)
+    last = ""
+    for _ in range(3):
+        asked = cloud.compute.asked
+        last = await settle_once(cloud.volume, last)
+        assert cloud.compute.asked - asked <= 3
+    await cloud.settle()
+    assert last == ""
+    assert await cloud.status(left) == "available"
+    assert {await cloud.status(one) for one in lost} == {"reserved"}
 
 
 async def test_a_legacy_reservation_that_nobody_took_up_goes(cloud: VolumeCloud) -> None:

@@ -8,7 +8,8 @@ has happened to it for ten minutes, compute is asked whether the server still li
   detach it; a reservation that the server counts on (it is shelved, say) stays;
 - it does, with another attachment: an empty one is deleted, because nobody knows it any more. One
   that is exported stays: a host may be using it, and who exported it will end it;
-- nobody can tell: it is asked again later.
+- nobody can tell: it is asked again later. Where that is so of many, a round ends, and the next one
+  goes on behind them.
 
 Source: facts/block_storage.md 1.10 and 2.9.
 """
@@ -39,43 +40,63 @@ _AT_ONCE = 100
 
 async def settle_borrowed(volume: Volume) -> None:
     """Look for what was left behind again and again, until cancelled."""
+    last = ""
     while True:
         try:
-            await settle_once(volume)
+            last = await settle_once(volume, last)
         except MooringError as error:
             log.warning("left-behind statuses were not settled", error=str(error))
         await volume.clock.sleep(volume.settings.settle_interval_s)
 
 
-async def settle_once(volume: Volume) -> None:
-    """Settle whatever has been left behind for long enough."""
-    age = timedelta(seconds=volume.settings.borrowed_for_s)
-    before = volume.clock.now() - age
-    for row in await volume.store.read(lambda tx: _find_attachments(tx, before)):
-        try:
-            await _settle_attachment(volume, row, before)
-        except MooringError as error:
-            log.info("attachment is left for later", attachment=row.id, error=str(error))
+async def settle_once(volume: Volume, last: str = "") -> str:
+    """Settle what has been left behind for long enough, of attachments those behind `last`.
+
+    Returns behind which attachment to go on; empty: from the first one.
+    """
+    before = volume.clock.now() - timedelta(seconds=volume.settings.borrowed_for_s)
     await settle_snapshots(volume, before)
     await remove_leaving(volume)
     for volume_id in await volume.store.read(lambda tx: _find_volumes(tx, before)):
         await volume.store.write(lambda tx, it=volume_id: _settle_volume(tx, volume, it, before))
+    # What needs compute comes last: while that is silent each look takes its time.
+    return await _settle_attachments(volume, before, last)
 
 
-def _find_attachments(tx: Session, before: datetime) -> list[AttachmentRow]:
-    """Return attachments of servers that are, or whose volume is, borrowed since `before`."""
+async def _settle_attachments(volume: Volume, before: datetime, last: str) -> str:
+    """Settle attachments, until nobody can tell of so many; return behind which to go on."""
+    in_vain = 0
+    while found := await volume.store.read(lambda tx, last=last: _find(tx, before, last)):
+        for row in found:
+            last = row.id
+            try:
+                await _settle_attachment(volume, row, before)
+            except MooringError as error:
+                log.info("attachment is left for later", attachment=row.id, error=str(error))
+                in_vain += 1
+            if in_vain >= _AT_ONCE:
+                return last
+    return ""
+
+
+def _find(tx: Session, before: datetime, last: str) -> list[AttachmentRow]:
+    """Return attachments of servers that are, or whose volume is, borrowed since `before`.
+
+    Some, in order of their ids, from behind the `last` one.
+    """
     query = (
         select(AttachmentRow)
         .join(VolumeRow, VolumeRow.id == AttachmentRow.volume_id)
         .where(
             AttachmentRow.saga_id == "",
             AttachmentRow.server_id.is_not(None),
+            AttachmentRow.id > last,
             or_(
                 AttachmentRow.borrowed_at < before,
                 (VolumeRow.status == "detaching") & (VolumeRow.borrowed_at < before),
             ),
         )
-        .order_by(AttachmentRow.borrowed_at)
+        .order_by(AttachmentRow.id)
         .limit(_AT_ONCE)
     )
     return list(tx.execute(query).scalars())
