@@ -54,6 +54,18 @@ async def test_what_is_empty_is_neither_sent_nor_stored(pair: Pair) -> None:
         assert copied.read(4 * MIB) == source.read(4 * MIB)
 
 
+async def test_a_disk_that_has_come_is_not_fetched_over_when_its_record_is_damaged(
+    pair: Pair,
+) -> None:
+    offer = await pair.offer()
+    await pair.copy(offer)
+    pair.copied.write_bytes(b"what its guest has written")
+    (pair.copied.parent / "copy.json").write_bytes(b"")
+    with pytest.raises(Unavailable, match=r"copy\.json is damaged"):
+        await pair.copy(offer)
+    assert pair.copied.read_bytes() == b"what its guest has written"
+
+
 @pytest.mark.kill
 async def test_a_copy_goes_on_wherever_its_destination_is_killed(tmp_path: Path) -> None:
     named, there = operation(), tmp_path / "b"

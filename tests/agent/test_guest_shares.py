@@ -200,6 +200,43 @@ async def test_a_mount_stays_for_a_guest_whose_record_is_gone(tmp_path: Path) ->
         assert await mounts_of(running).mounted() == {Path(given.path)}
 
 
+@pytest.mark.parametrize("content", [b"", b'{"server_id":'])
+async def test_a_damaged_record_keeps_its_mount_and_no_other_share(
+    tmp_path: Path, content: bytes
+) -> None:
+    async with opened(settings(tmp_path)) as (host, _):
+        server_id, other_id = new_id(), new_id()
+        share, other = await host.make_share(), await host.make_share()
+        given, second = await host.mount(server_id, share), await host.mount(other_id, other)
+    record = tmp_path / "share-users" / f"{server_id}.{share.share_id}.json"
+    record.write_bytes(content)
+    async with opened(settings(tmp_path)) as (host, running):
+        mounts = mounts_of(running)
+        assert await mounts.mounted() == {Path(given.path), Path(second.path)}
+        assert await left(host) == ([other_id], [])
+        for asked in (host.unmount, host.mount):
+            with pytest.raises(Unavailable, match=f"{record.name} is damaged"):
+                await asked(server_id, share)
+        await host.mount(other_id, share)
+        await host.unmount(other_id, share)
+        assert Path(given.path) in await mounts.mounted()
+        record.unlink()
+        await host.mount(server_id, share)
+        await host.unmount(server_id, share)
+        assert await mounts.mounted() == {Path(second.path)}
+
+
+async def test_a_guest_tells_what_a_damaged_record_does_not(tmp_path: Path) -> None:
+    async with opened(settings(tmp_path)) as (host, _):
+        server_id, share = new_id(), await host.make_share()
+        given = await host.mount(server_id, share)
+        await host.boot(server_id, shares=[given])
+    (tmp_path / "share-users" / f"{server_id}.{share.share_id}.json").write_bytes(b"")
+    async with opened(settings(tmp_path)) as (host, running):
+        assert await left(host) == ([server_id], [])
+        assert await mounts_of(running).mounted() == {Path(given.path)}
+
+
 async def test_a_lost_mount_is_made_anew_unless_a_guest_runs_with_it(tmp_path: Path) -> None:
     async with opened(settings(tmp_path)) as (host, running):
         server_id, share = new_id(), await host.make_share()

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from mooring.agent.connections import Connections
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.fitting import Fitting
+from mooring.agent.mounts import Mounts
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
-from mooring.agent.settings import PoolSettings
+from mooring.agent.settings import MountSettings, PoolSettings
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
@@ -76,6 +79,31 @@ async def test_a_damaged_record_is_named_and_its_volume_is_not_gone(
         await driver.find(volume_id)
     with pytest.raises(Unavailable, match=f"{record.name} is damaged"):
         await driver.unexport(volume_id, "a1")
+
+
+async def test_how_big_a_volume_was_is_on_disk_until_it_is_disconnected(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitting = Fitting(QemuImg(Runner(journal)))
+    mounts = Mounts(MountSettings(), tmp_path / "state", Runner(journal))
+    connections = Connections(tmp_path / "connections", mounts, fitting, simulated=False)
+    connections.prepare()
+    volume, record = tmp_path / "volume-v1", tmp_path / "connections" / "a1.json"
+    volume.touch()
+    os.truncate(volume, 4 << 20)
+    data = {"device_path": str(volume), "format": "raw"}
+    info = {"driver_volume_type": "local", "data": data}
+    await connections.connect("a1", "v1", info)
+    disk = Disk(monkeypatch)
+    await connections.fit("a1", 1 << 20, "op")
+    assert disk.has(record)
+    # Each writes the record anew.
+    await connections.connect("a1", "v1", info, server_id="s1")
+    assert disk.has(record)
+    connections.follow("a1", str(volume), "qcow2")
+    assert disk.has(record)
+    connections.release("s1")
+    assert disk.has(record)
 
 
 async def test_an_image_with_an_empty_record_comes_anew(tmp_path: Path) -> None:

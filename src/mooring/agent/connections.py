@@ -86,6 +86,7 @@ class Connections:
     ) -> None:
         self._directory, self._mounts, self.is_simulated = directory, mounts, simulated
         """Whether the host is a simulated one, which may have volumes of simulated pools."""
+        self._listed = files.Listed(directory, ConnectionRecord)
         self.fitting = fitting
         self.targets = Targets(directory.with_name("sessions"), self._uses, simulated=simulated)
         self.admit: Callable[[Source], Awaitable[None]] = _let_in
@@ -164,7 +165,7 @@ class Connections:
 
     async def reach_of(self, server_id: str, volume_id: str) -> None:
         """See that the files of a guest's volume can be read while it is off, too: see `reach`."""
-        for one in list(self._records()):
+        for one in self._records():
             if one.connected.volume_id == volume_id and server_id in one.servers:
                 await self.reach(one)
 
@@ -191,8 +192,7 @@ class Connections:
         known, source = self.find(attachment_id), FileSource(path, disk_format)
         if known is not None and known.origin != source:
             moved = _show(attachment_id, known.connected.volume_id, source)
-            record = replace(known, connected=moved, source=source)
-            files.write_record(self._path(attachment_id), record)
+            self._keep(replace(known, connected=moved, source=source))
 
     async def fit(self, attachment_id: str, size_bytes: int, operation_key: str) -> None:
         """See that a connected volume has exactly this size, for as long as it is copied to.
@@ -206,9 +206,7 @@ class Connections:
         has_bytes = await self.fitting.measure(volume_id, known.origin)
         check_sizes(volume_id, has_bytes, size_bytes)
         if has_bytes > size_bytes:
-            full_bytes = max(has_bytes, known.full_bytes)
-            record = replace(known, full_bytes=full_bytes)
-            files.write_record(self._path(attachment_id), record, forced=True)
+            self._keep(replace(known, full_bytes=max(has_bytes, known.full_bytes)))
             await self.fitting.shrink(volume_id, known.origin, size_bytes, operation_key)
 
     async def restore(self, known: ConnectionRecord) -> None:
@@ -260,8 +258,7 @@ class Connections:
         for record in self._records():
             if server_id in record.servers:
                 left = tuple(one for one in record.servers if one != server_id)
-                path = self._path(record.connected.attachment_id)
-                files.write_record(path, replace(record, server_ids=left, server_id=""))
+                self._keep(replace(record, server_ids=left, server_id=""))
 
     def servers(self, attachment_id: str) -> tuple[str, ...]:
         """Return the guests that a connected volume was given to, and may still have it."""
@@ -276,9 +273,13 @@ class Connections:
         """Return all connected volumes."""
         return [record.connected for record in self._records()]
 
-    def _records(self) -> Iterator[ConnectionRecord]:
-        found = (self.find(path.stem) for path in sorted(self._directory.glob("*.json")))
-        return (record for record in found if record is not None)
+    def _keep(self, record: ConnectionRecord) -> None:
+        """Write a record; one that alone says how big its volume was is forced to disk."""
+        path, forced = self._path(record.connected.attachment_id), record.full_bytes > 0
+        files.write_record(path, record, forced=forced)
+
+    def _records(self) -> list[ConnectionRecord]:
+        return self._listed.read()
 
     def _path(self, attachment_id: str) -> Path:
         if not _ID.fullmatch(attachment_id):
@@ -286,12 +287,18 @@ class Connections:
         return self._directory / f"{attachment_id}.json"
 
     def _uses(self, backend: str) -> bool:
-        return any(record.backend == backend for record in self._records())
+        used = any(record.backend == backend for record in self._records())
+        # What cannot be read may be of any backend.
+        return used or bool(self._listed.damaged)
 
     def _mount_points(self) -> Iterator[Path]:
         """Return where the connected files lie; of those, the mounts are in use."""
-        found = (record.origin for record in self._records())
-        return (Path(one.path).parent for one in found if isinstance(one, FileSource))
+        for record in self._records():
+            if isinstance(record.origin, FileSource):
+                yield Path(record.origin.path).parent
+        if self._listed.damaged:
+            # What cannot be read may lie on any of them.
+            yield from self._mounts.base.iterdir()
 
     def _note(
         self,
@@ -316,7 +323,7 @@ class Connections:
             mount=mount,
         )
         if record != known:
-            files.write_record(self._path(attachment_id), record)
+            self._keep(record)
 
     async def _reach(self, volume_id: str, connection: Connection) -> str:
         path = connection.data.get("device_path")

@@ -213,7 +213,7 @@ class Copies:
         return noted
 
     def _read(self, server_id: str) -> _Record | None:
-        return files.read_record(self._directory / server_id / _RECORD, _Record)
+        return files.read_record(self._directory / server_id / _RECORD, _Record, forced=True)
 
     def _write(self, server_id: str, record: _Record) -> None:
         files.write_record(self._directory / server_id / _RECORD, record, forced=True)

@@ -9,14 +9,16 @@ import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
+import structlog
 from msgspec import Struct
 
 from mooring import typed
 from mooring.errors import NoCapacity, Unavailable
 
+log = structlog.get_logger()
 PARTIAL = ".partial"
 S = TypeVar("S", bound=Struct)
 
@@ -104,6 +106,32 @@ def read_record(path: Path, kind: type[S], *, forced: bool = False) -> S | None:
             "restore the file from a backup, or move it away to have it forgotten.",
             private=str(error),
         ) from error
+
+
+class Listed(Generic[S]):
+    """The records of one directory; a damaged one hides no other, and is told of once.
+
+    `damaged` are those of the last look: who cannot read them does not know what they are of.
+    """
+
+    def __init__(self, directory: Path, kind: type[S], *, forced: bool = False) -> None:
+        self._directory, self._kind, self._forced = directory, kind, forced
+        self.damaged = frozenset[Path]()
+
+    def read(self) -> list[S]:
+        """Return all that can be read, in the order of their names. Blocking."""
+        found, damaged = list[S](), set[Path]()
+        for path in sorted(self._directory.glob("*.json")):
+            try:
+                record = read_record(path, self._kind, forced=self._forced)
+            except DamagedRecord as error:
+                damaged.add(path)
+                if path not in self.damaged:
+                    log.warning("a record is damaged", path=str(path), reason=str(error))
+                continue
+            found += [record] if record is not None else []
+        self.damaged = frozenset(damaged)
+        return found
 
 
 def remove_tree(path: Path) -> None:

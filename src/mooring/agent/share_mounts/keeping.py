@@ -14,6 +14,7 @@ from pathlib import Path
 
 import structlog
 
+from mooring.agent.files import DamagedRecord
 from mooring.agent.hypervisor import Hypervisor
 from mooring.agent.mounts import mount_point
 from mooring.agent.share_mounts.base import ShareMounter, Wanted
@@ -216,7 +217,8 @@ class GuestShares:
     async def _release(self, use: ShareUse) -> None:
         path = Path(use.path)
         users = await run_to_end(lambda: self._users.of(path))
-        if users == [use] and not await self._has_guest(path):
+        is_last = users == [use] and await run_to_end(self._users.are_known)
+        if is_last and not await self._has_guest(path):
             await self.mounters[use.protocol].unmount(path)
         await run_to_end(lambda: self._users.strike(use))
 
@@ -236,8 +238,13 @@ class GuestShares:
         )
 
     async def _know_again(self, server_id: str, share: GuestShare) -> None:
-        """Note a use that a guest's definition tells of and no file does."""
-        if await run_to_end(lambda: self._users.find(server_id, share.share_id)) is not None:
+        """Note a use that a guest's definition tells of and no file does, or a damaged one."""
+        try:
+            known = await run_to_end(lambda: self._users.find(server_id, share.share_id))
+        except DamagedRecord as error:
+            log.warning("a share's use is noted anew", server_id=server_id, reason=str(error))
+            known = None
+        if known is not None:
             return
         base = Path(share.path).parent
         for protocol, mounter in self.mounters.items():
@@ -252,6 +259,8 @@ class GuestShares:
 
     async def _unused(self, mounter: ShareMounter) -> list[Path]:
         used = {use.path for use in await run_to_end(self._users.all)}
+        if not await run_to_end(self._users.are_known):
+            return []
         return sorted(path for path in await mounter.mounted() if str(path) not in used)
 
 

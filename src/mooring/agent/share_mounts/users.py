@@ -6,7 +6,6 @@ belongs to somebody. The files outlive the agent and the machine's next start; m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -31,6 +30,7 @@ class ShareUsers:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self._listed = files.Listed(directory, ShareUse, forced=True)
 
     def prepare(self) -> None:
         """Make the directory, and remove what was never whole."""
@@ -39,8 +39,8 @@ class ShareUsers:
             left.unlink(missing_ok=True)
 
     def find(self, server_id: str, share_id: str) -> ShareUse | None:
-        """Return a server's use of a share, or None."""
-        return files.read_record(self._file(server_id, share_id), ShareUse)
+        """Return a server's use of a share, or None. Raises DamagedRecord."""
+        return files.read_record(self._file(server_id, share_id), ShareUse, forced=True)
 
     def note(self, use: ShareUse) -> None:
         """Write a use to disk, whole or not at all. Raises NoCapacity."""
@@ -52,18 +52,17 @@ class ShareUsers:
         files.sync_directory(self._directory)
 
     def all(self) -> list[ShareUse]:
-        """Return all uses, by server and share."""
-        return list(self._read())
+        """Return all uses that can be read, by server and share."""
+        return self._listed.read()
 
     def of(self, path: Path) -> list[ShareUse]:
-        """Return the uses of a mount point."""
-        return [use for use in self._read() if use.path == str(path)]
+        """Return those of a mount point."""
+        return [use for use in self._listed.read() if use.path == str(path)]
 
-    def _read(self) -> Iterator[ShareUse]:
-        found = (
-            files.read_record(file, ShareUse) for file in sorted(self._directory.glob("*.json"))
-        )
-        return (use for use in found if use is not None)
+    def are_known(self) -> bool:
+        """Whether all uses can be read: else there are some, and nobody can tell of which mount."""
+        self._listed.read()
+        return not self._listed.damaged
 
     def _file(self, server_id: str, share_id: str) -> Path:
         # No id has a dot in it, as it comes from the path of a verb.
