@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.agent.world import Written
 from tests.compute.cloud import ComputeCloud
@@ -57,6 +58,19 @@ async def test_what_is_asked_of_the_volume_service_meanwhile(cloud: ComputeCloud
     cloud.hypervisor().lagging.clear()
     await cloud.settle()
     await Stand(cloud, (server_id, old, new)).check_done()
+
+
+async def test_a_server_has_no_disk_more_while_its_volume_is_swapped(cloud: ComputeCloud) -> None:
+    server_id, old, new = await prepare(cloud)
+    third, fourth = await cloud.make_volume(), await cloud.make_volume()
+    cloud.compute.settings = replace(cloud.compute.settings, max_disks=3)
+    cloud.hypervisor().lagging.add(new)
+    await swap(cloud, server_id, old, new)
+    assert (await cloud.attach(server_id, third)).status == 200
+    assert (await cloud.attach(server_id, fourth)).status == 403
+    cloud.hypervisor().lagging.clear()
+    await cloud.settle()
+    assert await cloud.disks(server_id) == [new, third]
 
 
 async def test_a_larger_volume_is_seen_by_the_guest(cloud: ComputeCloud) -> None:

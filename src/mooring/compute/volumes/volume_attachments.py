@@ -310,7 +310,9 @@ def _reserve(
     """Add the block device with the name that the disk will have. Raises Conflict, Forbidden."""
     volume, wanted = what
     present, now = devices.of_server(tx, server.id), compute.clock.now()
-    block_devices.check_count(len(present), compute.settings.max_disks)
+    # At a host each disk has a name: what has none keeps the other volume of a swap.
+    disks = [one for one in present if one.device_name or host is None]
+    block_devices.check_count(len(disks), compute.settings.max_disks)
     row = BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server.id,
