@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mooring.errors import Conflict, Invalid
+from mooring.volume.attachments import legacy, reserving
 from tests.volume.cloud import SERVER, SERVER_2, UNKNOWN, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
@@ -189,3 +190,43 @@ async def test_deleting_ends_a_forgotten_legacy_export(cloud: VolumeCloud) -> No
     await cloud.settle()
     assert await cloud.count_volumes() == 0
     assert await cloud.storage.volumes() == []
+
+
+async def test_a_volume_has_no_more_exports_and_attachments_by_the_old_calls_than_by_the_new(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (legacy, reserving):
+        monkeypatch.setattr(module, "_MOST", 2)
+    volume_id = await cloud.make(volume_type=await cloud.type_with(multiattach="<is> True"))
+    hosts = [{"connector": connector(host)} for host in ("host1", "host2", "host3")]
+    asked = [await cloud.act(volume_id, "os-initialize_connection", one) for one in hosts]
+    assert [answer.status for answer in asked] == [200, 200, 400]
+    assert "is exported to 2 hosts" in asked[2].text
+    assert len(await cloud.exports()) == 2
+    # One that is there may be asked for again.
+    assert (await cloud.act(volume_id, "os-initialize_connection", hosts[0])).status == 200
+    for server_id in (SERVER, SERVER_2):
+        await legacy_attach(cloud, volume_id, server_id)
+    body = {"instance_uuid": UNKNOWN, "mountpoint": "/dev/vdb"}
+    refused = await cloud.act(volume_id, "os-attach", body, user="compute")
+    assert refused.status == 400
+    assert "has 2 attachments" in refused.text
+    assert await cloud.status(volume_id) == "in-use"
+
+
+async def test_a_connection_that_is_terminated_while_it_is_answered_is_409(
+    cloud: VolumeCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume_id, body = await cloud.make(), {"connector": connector()}
+    answered = cloud.engine.answered
+
+    async def terminate(saga_id: str) -> None:
+        await answered(saga_id)
+        monkeypatch.undo()
+        await cloud.act(volume_id, "os-terminate_connection", body)
+
+    monkeypatch.setattr(cloud.engine, "answered", terminate)
+    refused = await cloud.act(volume_id, "os-initialize_connection", body)
+    assert refused.status == 409
+    assert "was terminated while" in refused.text
+    assert await cloud.exports() == set()

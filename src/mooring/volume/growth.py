@@ -31,7 +31,7 @@ BOUNDS: tuple[Bound[Volume], ...] = (
     Bound(BackupRow, "the quota `backups`; gone with the backup"),
     Bound(TransferRow, "one of a volume"),
     Bound(AttachmentRow, "`VOLUME_ATTACHMENTS` of each volume; gone with it"),
-    Bound(ExportRow, "one of a volume for each host"),
+    Bound(ExportRow, "`VOLUME_ATTACHMENTS` of each volume, one for each host; gone with it"),
     Bound(BackendRow, "one for each pool of a host"),
     Bound(QuotaProjectRow, "one for each project, and one for all volume types"),
     Bound(QuotaRow, "set by administrators alone"),

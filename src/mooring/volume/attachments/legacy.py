@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
-from sqlalchemy import or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from mooring.errors import Bug, Invalid
+from mooring import row_limits
+from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
-from mooring.volume.attachments import attachments, connections, fenced, guard
+from mooring.volume.attachments import attachments, connections, fenced, guard, reserving
 from mooring.volume.attachments.sagas.connect_legacy import (
     CONNECT_LEGACY,
     END_LEGACY,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mooring.volume.attachments.reserving import Asked
 
 _EXPORTS = uuid.UUID("b2a6f0d3-53f1-5e0b-8d0c-0c1d6b0f6a47")
+_MOST = row_limits.VOLUME_ATTACHMENTS
 _AT_REST = (None, "deleting", "error", "success")
 
 
@@ -113,6 +115,7 @@ async def attach(asked: Asked, volume_id: str, wanted: Attach) -> None:
 
 def _attach(tx: Session, asked: Asked, row: VolumeRow, wanted: Attach) -> None:
     now = asked.volume.clock.now()
+    reserving.check_room(tx, row.id)
     notices.send(tx, asked.volume, row.id, "attach.start")
     allowed = ("available", "attaching", *(["in-use"] if row.multiattach else []))
     changed = statuses.change(
@@ -286,6 +289,12 @@ def _write_export(
 ) -> bool:
     if tx.get(ExportRow, export_id) is not None:
         return False
+    query = select(func.count()).select_from(ExportRow).where(ExportRow.volume_id == row.id)
+    if tx.execute(query).scalar_one() >= _MOST:
+        raise Invalid(
+            f"Invalid volume: Volume {row.id} is exported to {_MOST} hosts, and no volume is to "
+            "more. Nothing was connected; terminate connections that no host needs."
+        )
     now = asked.volume.clock.now()
     fields = {"volume_id": row.id, "host": connector["host"], "created_at": now}
     tx.add(ExportRow(id=export_id, connector=dict(connector), **fields))
@@ -298,7 +307,11 @@ def _read_connection(tx: Session, asked: Asked, volume_id: str, export_id: str) 
     # Its id is made from the volume's, which was found visible.
     export = tx.get(ExportRow, export_id)
     if export is None or export.connection is None:
-        raise Bug(f"Volume {volume_id} was exported, but its connection is not known any more.")
+        # Somebody asked for the end of it while this was answered.
+        raise Conflict(
+            f"Resource conflict: The connection of volume {volume_id} was terminated while it was "
+            "made. Ask again to connect the volume.",
+        )
     nested = connections.open_nested(asked.volume.sealer, export.connection)
     mode = "ro" if row.readonly else "rw"
     return connections.dress(nested, mode=mode, connector=export.connector)

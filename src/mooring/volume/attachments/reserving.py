@@ -97,9 +97,15 @@ def reserve(tx: Session, asked: Asked, row: VolumeRow, wanted: NewAttachment) ->
     )
     if not reserved and not _has_already(tx, row, wanted.server_id):
         raise _cannot_reserve(row)
-    if row.status != "available" and len(_connectors.all(tx, of_volume=row.id)) >= _MOST:
+    if row.status != "available":
+        check_room(tx, row.id)
+
+
+def check_room(tx: Session, volume_id: str) -> None:
+    """Raise Invalid for a volume that has as many attachments as one may have."""
+    if len(_connectors.all(tx, of_volume=volume_id)) >= _MOST:
         raise Invalid(
-            f"Volume {row.id} has {_MOST} attachments, and no volume has more. Nothing was "
+            f"Volume {volume_id} has {_MOST} attachments, and no volume has more. Nothing was "
             "reserved; delete those that no server needs."
         )
 
