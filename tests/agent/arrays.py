@@ -34,6 +34,9 @@ class StandInArray:
         self.share = share
         self.asked: list[str] = []
         self.refuses_clones = False
+        self.goes_on = threading.Event()
+        """Cleared, it holds clones back."""
+        self.goes_on.set()
         self.targets: list[str] = []
         """The files that clones were asked for."""
         self.total_bytes, self.free_bytes = 500 * GIB, 300 * GIB
@@ -116,6 +119,7 @@ class StandInOntap(StandInArray):
         if path == "/api/storage/file/clone" and method == "POST":
             assert body["volume"]["uuid"] == "uuid-1"
             self.targets.append(body["destination_path"])
+            self.goes_on.wait()
             if self.refuses_clones:
                 return 500, {"error": {"message": "clones are off", "code": "13565952"}}
             shutil.copy(self.share / body["source_path"], self.share / body["destination_path"])

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from mooring.agent import files
+from mooring.agent import files, limits
 from mooring.agent.drivers.base import SourceImage
 from mooring.agent.qemu_img import GIB
 from mooring.agent.sources import FileSource
+from mooring.agent.waiting import until
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.remote_pools import CONTENT, RemotePool, remote_pool, volume
@@ -30,6 +31,35 @@ async def test_the_array_tells_the_capacity(kind: str, tmp_path: Path, journal: 
         asked = len(remote.array.asked)
         await remote.driver.stats()
         assert len(remote.array.asked) == asked, "it is asked once a minute"
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+async def test_the_array_is_asked_once_for_all_who_want_its_capacity(
+    kind: str, tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        await asyncio.gather(*(remote.driver.stats() for _ in range(3)))
+        asked = [one for one in remote.array.asked if "volumes" in one or "file_system" in one]
+        assert len(asked) == 1
+
+
+async def test_an_array_that_clones_tells_its_capacity_meanwhile(
+    tmp_path: Path, journal: Journal, image: SourceImage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What was told before the clone was begun is not fresh any more.
+    monkeypatch.setattr(limits, "AGENT_ARRAY_FRESH_S", 0.0)
+    async with remote_pool("netapp_nfs", "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        remote.array.goes_on.clear()
+        making = asyncio.create_task(remote.driver.create(volume(remote), image, "op"))
+        try:
+            assert await until(lambda: remote.array.targets != [], 30)
+            stats = await asyncio.wait_for(remote.driver.stats(), 20)
+        finally:
+            remote.array.goes_on.set()
+        assert stats.total_gib == 500.0
+        await making
 
 
 @pytest.mark.parametrize("disk_format", ["raw", "qcow2"])

@@ -48,8 +48,9 @@ class NetappArray:
             path=export.rpartition(":")[2],
             timeout_s=options.netapp_async_rest_timeout,
         )
-        self._worker = Worker(runner, NETAPP_MODULE)
-        self._space = ToldSpace(self._worker, self._access)
+        # A helper of its own: behind clones, which take their time, the pool would seem silent.
+        self._telling, self._cloning = (Worker(runner, NETAPP_MODULE) for _ in range(2))
+        self._space = ToldSpace(self._telling, self._access)
 
     async def space(self) -> Space | None:
         return await self._space.read()
@@ -57,7 +58,8 @@ class NetappArray:
     async def clone(self, source: Path, target: Path, *, operation_key: str) -> None:
         request = NetappClone(access=self._access, source=source.name, target=target.name)
         timeout_s = self._access.timeout_s + AGENT_ARRAY_S
-        await self._worker.ask("clone", request, timeout_s=timeout_s)
+        await self._cloning.ask("clone", request, timeout_s=timeout_s)
 
     async def close(self) -> None:
-        await self._worker.close()
+        for worker in (self._telling, self._cloning):
+            await worker.close()

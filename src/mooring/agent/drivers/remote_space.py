@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -20,15 +21,18 @@ class ToldSpace:
         self._worker, self._access = worker, access
         self._known: Space | dict[str, Any] = Space(0, 0)
         self._until = 0.0
+        self._turn = asyncio.Lock()
 
     async def read(self) -> Space:
         """Return the size of a share. Raises Unavailable.
 
-        A refusal is remembered too: many wrong logins would lock an account.
+        A refusal is remembered too: many wrong logins would lock an account. Whoever comes while it
+        is asked has the same answer.
         """
-        if time.monotonic() >= self._until:
-            self._known = await self._ask()
-            self._until = time.monotonic() + limits.AGENT_ARRAY_FRESH_S
+        async with self._turn:
+            if time.monotonic() >= self._until:
+                self._known = await self._ask()
+                self._until = time.monotonic() + limits.AGENT_ARRAY_FRESH_S
         if isinstance(self._known, dict):
             raise from_record(self._known)
         return self._known
