@@ -6,7 +6,7 @@ import pytest
 
 from mooring.errors import Unavailable
 from mooring.volume.attachments.loops import settle_borrowed
-from mooring.volume.attachments.loops.settle_borrowed import settle_once
+from mooring.volume.attachments.loops.settle_borrowed import settle_from, settle_once
 from tests.volume.cloud import SERVER, SERVER_2, VolumeCloud, connector
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +129,7 @@ async def test_attachments_that_nobody_can_tell_of_keep_no_other_from_being_sett
     last = ""
     for _ in range(3):
         asked = cloud.compute.asked
-        last = await settle_once(cloud.volume, last)
+        last = await settle_from(cloud.volume, last)
         assert cloud.compute.asked - asked <= 3
     await cloud.settle()
     assert last == ""

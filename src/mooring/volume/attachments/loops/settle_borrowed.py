@@ -43,13 +43,18 @@ async def settle_borrowed(volume: Volume) -> None:
     last = ""
     while True:
         try:
-            last = await settle_once(volume, last)
+            last = await settle_from(volume, last)
         except MooringError as error:
             log.warning("left-behind statuses were not settled", error=str(error))
         await volume.clock.sleep(volume.settings.settle_interval_s)
 
 
-async def settle_once(volume: Volume, last: str = "") -> str:
+async def settle_once(volume: Volume) -> None:
+    """Settle what has been left behind for long enough, as far as one round goes."""
+    await settle_from(volume, "")
+
+
+async def settle_from(volume: Volume, last: str) -> str:
     """Settle what has been left behind for long enough, of attachments those behind `last`.
 
     Returns behind which attachment to go on; empty: from the first one.
