@@ -218,7 +218,7 @@ class LibvirtMoves(LibvirtDrives):
                 if states.state_of(domain) in _ALIVE:
                     raise Conflict(f"Host {self._settings.name} has the guest {server_id} by now.")
                 power.switch_off(domain)
-                power.undefine(find_domain(handle, server_id))
+                power.undefine(domain)
             self._files.remove(server_id)
 
         async with self._lock(server_id):

@@ -40,11 +40,11 @@ def start(domain: Any) -> None:
 def switch_off(domain: Any) -> None:
     """End a guest's emulator, also one that hangs: it has about 10 s, and then is killed."""
     try:
-        if domain.isActive():
+        if _runs(domain):
             domain.destroy()
     except libvirt.libvirtError:
         # It may have ended by itself between the two calls.
-        if domain.isActive():
+        if _runs(domain):
             raise
 
 
@@ -63,10 +63,27 @@ def is_off(domain: Any) -> bool:
     return not domain.isActive()
 
 
-def undefine(domain: Any | None) -> None:
+def undefine(domain: Any) -> None:
     """Forget a domain, with all that libvirt keeps of it; nothing for one that went with its end.
 
     Only a guest that was not there yet does that.
     """
-    if domain is not None:
+    try:
         domain.undefineFlags(_UNDEFINE)
+    except libvirt.libvirtError as error:
+        if not _is_gone(error):
+            raise
+
+
+def _runs(domain: Any) -> bool:
+    """Return whether a domain has an emulator; not so one that went with it."""
+    try:
+        return bool(domain.isActive())
+    except libvirt.libvirtError as error:
+        if _is_gone(error):
+            return False
+        raise
+
+
+def _is_gone(error: libvirt.libvirtError) -> bool:
+    return bool(error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN)
