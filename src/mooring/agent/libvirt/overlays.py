@@ -98,11 +98,16 @@ class DomainOverlays:
     ) -> GuestDisk | None:
         """See `Hypervisor.take_back_snapshot`."""
         check_name(new_file)
+        was_at_work = False
         while True:
             async with self._lock(server_id):
                 try:
                     step = await self._ask(
-                        server_id, volume_id, lambda one: _go_back(one, volume_id, new_file)
+                        server_id,
+                        volume_id,
+                        lambda one, again=was_at_work: _go_back(
+                            one, volume_id, new_file, again=again
+                        ),
                     )
                     if step == "by qemu-img":
                         await self._commit_stopped(server_id, volume_id, operation_key)
@@ -112,6 +117,7 @@ class DomainOverlays:
                         )
                 except NotFound:
                     return None
+            was_at_work = True
             await asyncio.sleep(AGENT_MERGE_POLL_S)
 
     async def merge(
@@ -224,8 +230,8 @@ def _switch_running(domain: Any, volume_id: str, overlay: Layer) -> None:
         domain.snapshotCreateXML(wanted, _SWITCH)
 
 
-def _go_back(domain: Any, volume_id: str, new_file: str) -> Next:
-    """Do the next thing that lets a guest write to the file below an overlay."""
+def _go_back(domain: Any, volume_id: str, new_file: str, *, again: bool) -> Next:
+    """Do the next thing that lets a guest write to the file below an overlay; `again` as below."""
     stand = look(domain, volume_id)
     if new_file not in stand.names:
         _follow(domain, volume_id, stand.active)
@@ -242,6 +248,12 @@ def _go_back(domain: Any, volume_id: str, new_file: str) -> Next:
         if open_files.is_mirrored(domain.XMLDesc(0), volume_id):
             domain.blockJobAbort(stand.device, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         return "wait"
+    if again:
+        raise Unavailable(
+            f"What the guest wrote to {new_file} of volume {volume_id} was not all written to the "
+            "file below; the guest goes on with both. Its storage may be out of room, and the log "
+            "of its QEMU says why. Ask again."
+        )
     _end_job(domain, stand)
     inactive.hold(domain)
     base = stand.target(stand.layers[1].name)
