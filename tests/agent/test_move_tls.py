@@ -6,6 +6,8 @@ A listener with certificates stands for libvirt's daemon. Real ones: tests/hosts
 from __future__ import annotations
 
 import asyncio
+import os
+import pwd
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,11 +16,12 @@ import pytest
 from msgspec.structs import replace
 
 from mooring import certificates
-from mooring.agent import move_daemon
+from mooring.agent import move_daemon, seclusion
 from mooring.agent.app import RunningAgent
 from mooring.agent.certificate import Credentials
 from mooring.agent.move_daemon import check_daemon
 from mooring.agent.move_identity import MoveIdentity
+from mooring.agent.settings import AgentSettings
 from mooring.agent_api.certificates import MoveCertificates
 from mooring.agent_api.moves import Portrait
 from mooring.certificates import Held
@@ -62,6 +65,24 @@ def sign(authority: Held, wish: str) -> MoveCertificates:
         for asks in (False, True)
     )
     return MoveCertificates(authority.certificate.decode(), server, client)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+def test_emulators_read_their_certificates_as_whom_the_daemon_runs_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = next(one for one in pwd.getpwall() if one.pw_gid not in {0, _usual_group()})
+    monkeypatch.setattr(seclusion, "emulator", lambda: user.pw_name)
+    identity = MoveIdentity(AgentSettings(name="host-1", state_dir=tmp_path))
+    identity.take(sign(certificates.make_authority(now()), identity.show().wish))
+    directory = identity.directory.resolve()
+    found = {path.name: path.stat() for path in (directory, *directory.iterdir())}
+    assert {one.st_gid for one in found.values()} == {user.pw_gid}
+    assert {one.st_mode & 0o777 for one in found.values()} == {0o750, 0o640}
+
+
+def _usual_group() -> int:
+    return next((one.pw_gid for one in pwd.getpwall() if one.pw_name == seclusion.EMULATOR), -1)
 
 
 @pytest.mark.parametrize("setting", [None, True, False])

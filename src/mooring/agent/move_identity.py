@@ -19,8 +19,7 @@ from pathlib import Path
 import structlog
 
 from mooring import certificates
-from mooring.agent import membership
-from mooring.agent.seclusion import EMULATOR
+from mooring.agent import membership, seclusion
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.certificates import MoveCertificates, ShownForMoves
 from mooring.errors import Conflict
@@ -116,11 +115,14 @@ def _read_text(path: Path) -> str:
 
 
 def _let_emulators_read(made: Path) -> None:
-    """Let QEMU of the machine's daemon read what lies in a directory, and nobody else."""
+    """Let QEMU of the machine's daemon read what lies in a directory, and nobody else.
+
+    It is the user whom the daemon's settings name.
+    """
     if os.geteuid() != 0:
         return
     try:
-        group = pwd.getpwnam(EMULATOR).pw_gid
+        group = pwd.getpwnam(seclusion.emulator()).pw_gid
     except KeyError:
         return
     for path in made.iterdir():
