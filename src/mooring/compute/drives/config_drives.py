@@ -65,7 +65,7 @@ def specify(tx: Session, server_id: str, host: str) -> ConfigDrive | None:
         meta=metadata.read(tx, server.id),
         keys=_keys(server.key_name, server.public_key),
         devices=[*_disks(tx, server.id), *_shares(tx, server.id)],
-        user_data=base64.b64decode(server.user_data or ""),
+        user_data=_decode(server.user_data or ""),
     )
 
 
@@ -87,6 +87,11 @@ def before(
     if "key_name" not in columns:
         return found
     return replace(found, keys=_keys(columns["key_name"], columns["public_key"]))
+
+
+def _decode(text: str) -> bytes:
+    """Return the bytes of user data, which was accepted with space of any kind in it."""
+    return base64.b64decode("".join(text.split()))
 
 
 def _keys(name: str | None, public_key: str | None) -> list[DriveKey]:
