@@ -15,6 +15,7 @@ import pytest
 
 from mooring.agent.app import open_agent
 from mooring.agent.libvirt.network_devices import problem_of
+from mooring.agent.main import serve
 from mooring.agent.seclusion import EMULATOR, emulator, let_emulator_pass
 from mooring.agent.settings import AgentSettings, Role
 from mooring.agent_api.images import ImageSpec
@@ -52,6 +53,15 @@ async def test_an_agent_answers_through_its_socket_and_takes_it_away(tmp_path: P
         assert not socket.exists()
         with pytest.raises(Unavailable):
             await agent.client.host()
+
+
+async def test_what_is_no_socket_is_kept_where_an_agent_is_to_have_one(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("mine")
+    settings = AgentSettings(name="h", state_dir=tmp_path / "state", hypervisor="simulated")
+    with pytest.raises(Invalid, match=r"notes\.txt is no socket"):
+        await serve(settings, file)
+    assert file.read_text() == "mine"
 
 
 async def test_an_agent_whose_directory_is_removed_ends_and_says_so(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from mooring.agent.limits import AGENT_BACKLOG
 from mooring.agent.membership import Membership
 from mooring.agent.settings import AgentSettings
 from mooring.clock import RealClock
-from mooring.errors import Conflict, Unavailable
+from mooring.errors import Conflict, Invalid, Unavailable
 from mooring.http_refusals import Refusals, address_of
 from mooring.http_server import Server
 from mooring.limits import AGENT_STOP_S
@@ -55,7 +55,8 @@ async def serve(
 ) -> None:
     """Serve one host's agent until SIGTERM or SIGINT; `ready` is called once it answers.
 
-    Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use.
+    Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use;
+    Invalid when there is something else in its place.
     """
     async with open_agent(settings, probe=probe) as running, _listen(socket_path) as listening:
         await _serve(running, listening, _OwnersOnly, ready=ready)
@@ -166,8 +167,13 @@ async def _listen(path: Path) -> AsyncGenerator[socket.socket]:
 
 
 def _clear(path: Path) -> None:
-    """Remove the socket of an agent that is gone. Raises Conflict when somebody listens on it."""
+    """Remove the socket of an agent that is gone.
+
+    Raises Conflict when somebody listens on it, Invalid for what is there and no socket.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_socket():
+        raise Invalid(f"{path} is no socket, and was left as it is. Choose another place for one.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
         try:
             trying.connect(str(path))
