@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from sqlalchemy.orm import Session
 
 from mooring.agent.hypervisor import Facts
 from mooring.compute.hosts import hosts
@@ -168,16 +169,17 @@ async def test_hosts_whose_guests_are_as_their_servers_cost_no_commit(
     assert store.commits == before
 
 
+def _owe(tx: Session, resource: str) -> None:
+    debts.owe(tx, "host1", "DELETE", resource, Operation("owed", "undo", 1, 1 << 40))
+
+
 async def test_a_debt_that_the_host_fails_to_pay_is_kept_and_keeps_no_other(
     cloud: ComputeCloud,
 ) -> None:
     server_id, store = await cloud.make_server(), cloud.stores["compute"]
-    named = Operation("owed", "undo", 1, 1 << 40)
     owed = [f"/servers/{server_id}", "/servers/nowhere/disks/v/merges/s", "/no/verb"]
     for resource in owed:
-        await store.write(
-            lambda tx, resource=resource: debts.owe(tx, "host1", "DELETE", resource, named)
-        )
+        await store.write(lambda tx, resource=resource: _owe(tx, resource))
     cloud.hypervisor().knobs.fail("remove", Bug("It broke."))
     await cloud.look_at_hosts()
     left = await store.read(lambda tx: debts.owed(tx, "host1"))
@@ -185,6 +187,28 @@ async def test_a_debt_that_the_host_fails_to_pay_is_kept_and_keeps_no_other(
     await cloud.look_at_hosts()
     assert await store.read(lambda tx: debts.owed(tx, "host1")) == []
     assert await cloud.hypervisor().guest(server_id) is None
+
+
+async def test_a_debt_that_cannot_be_paid_is_logged_when_it_is_news(
+    cloud: ComputeCloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server_id, store = await cloud.make_server(), cloud.stores["compute"]
+    await store.write(lambda tx: _owe(tx, f"/servers/{server_id}"))
+
+    async def look(error: str) -> tuple[int, int]:
+        """Look at the host, which fails so; return how many warnings name the debt and the host."""
+        capsys.readouterr()
+        cloud.hypervisor().knobs.fail("remove", Bug(error))
+        await cloud.look_at_hosts()
+        said = capsys.readouterr().out
+        assert "could not be looked at" not in said
+        return said.count("could not pay a debt"), said.count("stays down for what it owes")
+
+    assert await look("It broke.") == (1, 1)
+    assert await look("It broke.") == (0, 0)
+    assert await look("It broke otherwise.") == (1, 1)
+    await cloud.look_at_hosts()
+    assert await store.read(lambda tx: debts.owed(tx, "host1")) == []
 
 
 async def test_a_host_tells_its_uptime_while_it_is_up(cloud: ComputeCloud) -> None:

@@ -20,7 +20,7 @@ from mooring.clients.placement import Inventory
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
 from mooring.compute.tables import Host
-from mooring.errors import MooringError, NotFound, Unavailable
+from mooring.errors import MooringError, NotFound
 from mooring.fence import debts
 from mooring.store.together import Together
 
@@ -71,7 +71,8 @@ async def _look_at(compute: Compute, name: str, reports: Reports) -> None:
         if "compute" not in said.roles:
             return
         while (host := await reports(said)) is None:
-            await _pay_debts(compute, agent)
+            if not await _pay_debts(compute, agent):
+                return
         await _announce(compute, host, said)
     except MooringError as error:
         log.warning("a host could not be looked at", host=name, error=str(error))
@@ -131,38 +132,45 @@ def _traits(host: Host, said: Report) -> list[str]:
     return sorted({*said.traits, *([DISABLED] if closed else [])})
 
 
-async def _pay_debts(compute: Compute, agent: AgentClient) -> None:
-    """Have the host undo what was undone in its name while it was dead.
+async def _pay_debts(compute: Compute, agent: AgentClient) -> bool:
+    """Have the host undo what was undone in its name while it was dead; return whether all is paid.
 
     What it cannot undo now keeps it down, and keeps none of the others waiting: it may need one of
-    them. Raises Unavailable while any is left, or at once when the agent has fallen silent.
+    them. Raises what its agent said at once when that has fallen silent.
     """
-    failed: list[str] = []
+    left, news = 0, False
     for debt in await compute.store.read(lambda tx: debts.owed(tx, agent.name)):
         try:
             await _pay(agent, debt)
         except MooringError as error:
             if agent.door.silent_since is not None:
                 raise
-            await _note_failure(compute, debt, error)
-            failed.append(f"{debt.verb} {debt.resource}")
+            left, news = left + 1, await _note_failure(compute, debt, error) or news
             continue
         await compute.store.write(lambda tx, debt=debt: debts.pay(tx, debt))
         log.info("a host paid a debt", host=agent.name, resource=debt.resource)
-    if failed:
-        raise Unavailable(
-            f"Host {agent.name} stays down: it could not do {', '.join(failed)}, which is owed. "
-            "Each is asked for again; see to what the host says of it (mooring host list)."
+    if news:
+        log.warning(
+            "a host stays down for what it owes, each of which is asked for again at every look: "
+            "see to what it says of it (mooring host list)",
+            host=agent.name,
+            debts=left,
         )
+    return not left
 
 
-async def _note_failure(compute: Compute, debt: Debt, error: MooringError) -> None:
-    """Let operators see what a host could not do, and why."""
+async def _note_failure(compute: Compute, debt: Debt, error: MooringError) -> bool:
+    """Let operators see what a host could not do, and why; return whether that is news.
+
+    Only news is logged, as the host is asked again every few seconds for as long as it takes.
+    """
+    if debt.error == error.public:
+        return False
     log.warning(
         "a host could not pay a debt", host=debt.host, resource=debt.resource, error=str(error)
     )
-    if debt.error != error.public:
-        await compute.store.write(lambda tx: debts.note_failure(tx, debt, error.public))
+    await compute.store.write(lambda tx: debts.note_failure(tx, debt, error.public))
+    return True
 
 
 async def _pay(agent: AgentClient, debt: Debt) -> None:
