@@ -41,6 +41,22 @@ def is_carried_out(tx: Session, key: str, *sagas: Saga[Any]) -> bool:
     )
 
 
+def is_being_deleted(tx: Session, key: str, name: str, *deletions: Saga[Any]) -> bool:
+    """Whether what has the status `deleting` goes anyway, by one of these sagas.
+
+    `key` is its lock, `name` what users are told it is. Raises Conflict, busy, while whoever else
+    is at work on it, a reset, is to end its deletion.
+    """
+    at_work = locks.holders(tx, key)
+    if at_work and not is_carried_out(tx, key, *deletions):
+        raise Conflict(
+            f"{name} is being deleted, and operation {at_work[-1]} is to end that. Nothing was "
+            "changed; delete it when that has ended.",
+            busy=True,
+        )
+    return bool(at_work)
+
+
 def insist_if_held(tx: Session, *, fn: Callable[[Session], T], insist: Callable[[Session], T]) -> T:
     """Insist where still nobody is in the way but who gives way: others may have come meanwhile.
 

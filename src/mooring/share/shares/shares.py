@@ -15,8 +15,8 @@ from sqlalchemy.orm import Session
 
 from mooring import labels
 from mooring.agent_api.shares import ShareSnapshotName
-from mooring.errors import Conflict, Forbidden, Invalid, NotFound
-from mooring.saga.held import is_carried_out
+from mooring.errors import Forbidden, Invalid, NotFound
+from mooring.saga.held import is_being_deleted
 from mooring.share.locks import locks
 from mooring.share.quotas import quota
 from mooring.share.services import matching
@@ -201,7 +201,7 @@ async def delete(asked: Asked, share_id: str, *, force: bool = False) -> None:
 
     def begin(tx: Session) -> None:
         row = share_rows.visible_to_change(tx, asked.who, share_id)
-        if not force and _is_being_deleted(tx, asked, row):
+        if not force and _is_being_deleted(tx, row):
             return
         if not force and row.status not in (*_DELETABLE, "deleting"):
             raise Forbidden(
@@ -222,18 +222,12 @@ async def delete(asked: Asked, share_id: str, *, force: bool = False) -> None:
     await asked.share.sagas.submit(begin)
 
 
-def _is_being_deleted(tx: Session, asked: Asked, row: ShareRow) -> bool:
+def _is_being_deleted(tx: Session, row: ShareRow) -> bool:
     """Whether a share goes anyway. Raises Conflict while a reset is to end its deletion."""
-    resource = f"share:{row.id}"
     if row.status != "deleting":
         return False
-    at_work = asked.share.sagas.holders(tx, resource)
-    if at_work and not is_carried_out(tx, resource, DELETE_SHARE, FORCE_DELETE_SHARE):
-        raise Conflict(
-            f"Share {row.id} is being deleted, and operation {at_work[-1]} is to end that. Nothing "
-            "was changed; delete the share when that has ended."
-        )
-    return bool(at_work)
+    key, name = f"share:{row.id}", f"Share {row.id}"
+    return is_being_deleted(tx, key, name, DELETE_SHARE, FORCE_DELETE_SHARE)
 
 
 async def extend(asked: Asked, share_id: str, new_gib: int) -> None:

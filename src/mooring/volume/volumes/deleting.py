@@ -9,7 +9,7 @@ from sqlalchemy import and_, exists, false, or_, select, true, update
 from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
 from mooring.fence.table import Answer
-from mooring.saga.held import is_carried_out
+from mooring.saga.held import is_being_deleted
 from mooring.volume.attachments import connections
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
@@ -52,7 +52,7 @@ async def delete(
         if fence.admit(tx, asked.operation, resource, verb="DELETE") is not None:
             return
         row = visible(tx, asked.who, volume_id)
-        if force or not _is_being_deleted(tx, asked, row):
+        if force or not _is_being_deleted(tx, row):
             _check_snapshots(tx, asked, row, cascade=cascade)
             _begin_deleting(tx, asked, row, force=force)
         fence.record(tx, asked.operation, resource, Answer(status=202), verb="DELETE")
@@ -60,19 +60,12 @@ async def delete(
     await asked.volume.sagas.submit(begin)
 
 
-def _is_being_deleted(tx: Session, asked: Asked, row: VolumeRow) -> bool:
+def _is_being_deleted(tx: Session, row: VolumeRow) -> bool:
     """Whether a volume goes anyway. Raises Conflict while a reset is to end its deletion."""
-    resource = f"volume:{row.id}"
     if row.status != "deleting":
         return False
-    at_work = asked.volume.sagas.holders(tx, resource)
-    if at_work and not is_carried_out(tx, resource, DELETE_VOLUME, FORCE_DELETE_VOLUME):
-        raise Conflict(
-            f"Resource conflict: Volume {row.id} is being deleted, and operation {at_work[-1]} is "
-            "to end that. Nothing was changed; delete the volume when that has ended.",
-            busy=True,
-        )
-    return bool(at_work)
+    key, name = f"volume:{row.id}", f"Resource conflict: Volume {row.id}"
+    return is_being_deleted(tx, key, name, DELETE_VOLUME, FORCE_DELETE_VOLUME)
 
 
 def _begin_deleting(tx: Session, asked: Asked, row: VolumeRow, *, force: bool) -> None:
