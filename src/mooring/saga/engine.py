@@ -341,7 +341,6 @@ class Engine(Generic[S]):
                 self._wake_after(tx, other)
 
     def _ended(self, tx: Session, mark: Bookmark) -> None:
-        self.let_go(tx, mark.id)
         if mark.parent_id:
             self.signal(tx, ended_signal(mark.id))
 

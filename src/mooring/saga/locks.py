@@ -94,7 +94,10 @@ def find_obstacles(tx: Session, wanted: Sequence[Lock], kin: frozenset[str]) -> 
 def serialize(tx: Session) -> None:
     """Let nobody else take or release locks until this transaction ends.
 
-    SQLite has one writer anyway.
+    SQLite has one writer anyway. On PostgreSQL this comes before the bookmark of a saga is changed:
+    two transactions that wait for each other are told so after a second only, in which nobody's
+    saga starts or ends. What a step itself has changed before is not covered; such a transaction is
+    run again.
     """
     if tx.get_bind().dialect.name == "postgresql":
         draw(tx)

@@ -129,5 +129,6 @@ def as_of_now(tx: Session, run: Run[Any]) -> Operation:
     For what a later operation has fenced off and left, so that nobody else ends it. Raises Conflict
     as `require_lease` does.
     """
+    number = locks.draw(tx)  # Before the bookmark's row is locked: see `locks.serialize`.
     require_lease(tx, run)
-    return replace(run.operation, generation=locks.draw(tx))
+    return replace(run.operation, generation=number)

@@ -67,8 +67,13 @@ class Teller(Generic[S]):
     def save(self, tx: Session) -> None:
         if self.mark.waits_for and journal.take_signal(tx, self.mark.waits_for):
             self.mark.state, self.mark.waits_for, self.mark.wake_at = "ready", "", None
+        has_ended = self.mark.state == "ended"
+        if has_ended:
+            # Before its own row: who takes its place draws the counter first, then changes that
+            # row. The other way round each would wait for the other (`locks.serialize`).
+            self.tools.let_go(tx, self.mark.id, None)
         journal.save(tx, self.mark, self.now)
-        if self.mark.state == "ended":
+        if has_ended:
             self.tools.ended(tx, self.mark)
         self.tools.saved(tx, self.mark)
 
