@@ -110,6 +110,7 @@ def remove(tx: Session, domain_id: str) -> None:
     # So is an application credential that is being made by what a group gives.
     for table in (ProjectRow, GroupRow):
         tx.scalars(select(table).where(table.domain_id == domain_id)).all()
+    losses.end_tokens_by_groups(tx, select(GroupRow.id).where(GroupRow.domain_id == domain_id))
     losses.end_credentials_by_groups_of(tx, domain_id)
     grants.forget_scope(tx, f"domain:{domain_id}")
     for statement in _forgetting(domain_id):

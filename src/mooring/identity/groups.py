@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
-from sqlalchemy import delete
+from sqlalchemy import delete, select
 
 from mooring.errors import NotFound
 from mooring.identity import bodies, domains, losses, rows, users
@@ -72,9 +72,11 @@ def change(tx: Session, group_id: str, changes: GroupChange, extra: dict[str, An
 def remove(tx: Session, group_id: str) -> None:
     """Delete a group: its users lose the roles that they had by it. Raises NotFound.
 
-    So they do their application credentials where the group had roles.
+    So they do their application credentials where the group had roles, and all tokens of now where
+    one has a role no more.
     """
     row = find(tx, group_id)
+    losses.end_tokens_by_groups(tx, select(GroupRow.id).where(GroupRow.id == group_id))
     losses.end_credentials_by_group(tx, group_id)
     tx.execute(delete(GroupGrantRow).where(GroupGrantRow.group_id == group_id))
     tx.execute(delete(MemberRow).where(MemberRow.group_id == group_id))

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from mooring.errors import Forbidden, Invalid, NotFound
-from mooring.identity import roles, rows
+from mooring.identity import losses, roles, rows
 from mooring.identity.tables import ImplicationRow, RoleRow
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from sqlalchemy.orm import Session
 
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 def create(tx: Session, prior_id: str, implied_id: str) -> None:
     """Let a role imply another; it may do so already.
 
-    Raises NotFound; Invalid for a role that implies itself; Forbidden for `admin`, which nobody is
-    to get in passing.
+    Where it ceased to while tokens of before may still come, those of its holders end: they would
+    have the implied role again. Raises NotFound; Invalid for a role that implies itself; Forbidden
+    for `admin`, which nobody is to get in passing.
     """
     roles.find(tx, prior_id)
     implied = roles.find(tx, implied_id)
@@ -34,6 +36,8 @@ def create(tx: Session, prior_id: str, implied_id: str) -> None:
             f"No role may imply '{implied.name}', which rules the cloud. Nothing was changed; "
             "grant it by name."
         )
+    if losses.forget(tx, *_words(prior_id, implied_id)):
+        losses.end_tokens_by_roles(tx, roles.implying(tx, prior_id))
     tx.merge(ImplicationRow(prior_role_id=prior_id, implied_role_id=implied_id))
     tx.flush()
 
@@ -45,11 +49,15 @@ def find(tx: Session, prior_id: str, implied_id: str) -> tuple[RoleRow, RoleRow]
     return prior, implied
 
 
-def remove(tx: Session, prior_id: str, implied_id: str) -> None:
-    """Let a role no longer imply another. Raises NotFound when it does not."""
+def remove(tx: Session, prior_id: str, implied_id: str, *, until: datetime) -> None:
+    """Let a role no longer imply another. Raises NotFound when it does not.
+
+    `until`: when every token of now is worth nothing any more.
+    """
     roles.find(tx, prior_id)
     roles.find(tx, implied_id)
     rows.remove(tx, _row(tx, prior_id, implied_id))
+    losses.remember(tx, *_words(prior_id, implied_id), until=until)
 
 
 def implied_by(tx: Session, prior_id: str) -> Sequence[RoleRow]:
@@ -61,6 +69,10 @@ def implied_by(tx: Session, prior_id: str) -> Sequence[RoleRow]:
         .order_by(RoleRow.name)
     )
     return tx.scalars(query).all()
+
+
+def _words(prior_id: str, implied_id: str) -> tuple[str, ...]:
+    return "implies", prior_id, implied_id
 
 
 def _row(tx: Session, prior_id: str, implied_id: str) -> ImplicationRow:

@@ -4,6 +4,9 @@ A token has the roles that its user has at the moment, so what is taken goes fro
 once. What is given again would come back to those of before: their user meant them to end. That
 something was taken is remembered for as long as tokens of before may come.
 
+What goes with a group or a role that is deleted can only be given again in another way, which
+nothing remembers: one statement ends all tokens of those who had it, at once.
+
 Application credentials may have no end of their own, so they are deleted at once, as Keystone does:
 all of a disabled user's; all that a user has on a project, when any role there is taken from it. A
 credential stands for a user's roles on one project, so roles on domains and the system end none.
@@ -15,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Text, delete, exists, false, literal, or_, select, type_coerce, update
+from sqlalchemy.orm import aliased
 
 from mooring.identity.tables import (
     ApplicationCredentialRow,
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement
+    from sqlalchemy import ColumnElement, Select
     from sqlalchemy.orm import Session
 
 _ON_PROJECT = "project:"
@@ -43,18 +47,60 @@ def remember(tx: Session, *what: str, until: datetime) -> None:
     tx.merge(RevocationRow(audit_id=_name(what), forget_at=until))
 
 
-def end_tokens(tx: Session, *what: str, of: Collection[str]) -> None:
-    """End all tokens of the users who are given again what was taken from them."""
+def forget(tx: Session, *what: str) -> bool:
+    """Forget that something was taken; tell whether tokens of before may still come.
+
+    These are to end, as it is given again.
+    """
     # By a name that the caller made of what is given, and who may give that was asked before.
     taken = tx.get(RevocationRow, _name(what))
     if taken is None:
-        return
+        return False
     tx.delete(taken)
-    tx.execute(
-        update(UserRow)
-        .where(UserRow.id.in_(of))
-        .values(token_generation=UserRow.token_generation + 1)
+    return True
+
+
+def end_tokens(tx: Session, *what: str, of: Collection[str]) -> None:
+    """End all tokens of the users who are given again what was taken from them."""
+    if forget(tx, *what):
+        _end_tokens(tx, of)
+
+
+def end_tokens_by_groups(tx: Session, groups: Select[str]) -> None:
+    """End all tokens of the users of groups that go, where one loses a role by that.
+
+    Called while the groups still have their users and their roles.
+    """
+    others, members = aliased(GroupGrantRow), aliased(MemberRow)
+    given = (GroupGrantRow.scope, GroupGrantRow.role_id)
+    own = exists().where(
+        GrantRow.user_id == MemberRow.user_id,
+        GrantRow.scope == given[0],
+        GrantRow.role_id == given[1],
     )
+    by_another = exists().where(
+        members.user_id == MemberRow.user_id,
+        members.group_id == others.group_id,
+        others.group_id.not_in(groups),
+        others.scope == given[0],
+        others.role_id == given[1],
+    )
+    losers = (
+        select(MemberRow.user_id)
+        .join(GroupGrantRow, GroupGrantRow.group_id == MemberRow.group_id)
+        .where(MemberRow.group_id.in_(groups), ~own, ~by_another)
+    )
+    _end_tokens(tx, losers)
+
+
+def end_tokens_by_roles(tx: Session, role_ids: Collection[str]) -> None:
+    """End all tokens of those who have one of these roles anywhere, also by a group."""
+    given = GroupGrantRow.role_id.in_(role_ids)
+    by_group = select(MemberRow.user_id).join(
+        GroupGrantRow, GroupGrantRow.group_id == MemberRow.group_id
+    )
+    own = select(GrantRow.user_id).where(GrantRow.role_id.in_(role_ids))
+    _end_tokens(tx, own, by_group.where(given))
 
 
 def end_credentials_of_user(tx: Session, user_id: str) -> None:
@@ -122,6 +168,15 @@ def _given_by_group(condition: ColumnElement[bool]) -> ColumnElement[bool]:
         MemberRow.group_id == GroupGrantRow.group_id,
         GroupGrantRow.scope == _SCOPE,
         condition,
+    )
+
+
+def _end_tokens(tx: Session, *whose: Collection[str] | Select[str]) -> None:
+    """End all tokens of users, given by their ids or by what selects these."""
+    tx.execute(
+        update(UserRow)
+        .where(or_(*(UserRow.id.in_(ids) for ids in whose)))
+        .values(token_generation=UserRow.token_generation + 1)
     )
 
 

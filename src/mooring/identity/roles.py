@@ -86,12 +86,14 @@ def change(tx: Session, role_id: str, changes: RoleChange, extra: dict[str, Any]
 def remove(tx: Session, role_id: str) -> None:
     """Delete a role with its grants, and the application credentials that these allowed.
 
+    All tokens of now end of those who had it, also by a role that implied it.
     Raises NotFound, Forbidden for an immutable one and for one of our services.
     """
     row = find(tx, role_id)
     own.refuse_removal(row)
     if row.immutable:
         raise _immutable(row)
+    losses.end_tokens_by_roles(tx, implying(tx, role_id))
     losses.end_credentials_of_role(tx, role_id)
     for table in (GrantRow, GroupGrantRow):
         tx.execute(delete(table).where(table.role_id == role_id))
@@ -101,6 +103,18 @@ def remove(tx: Session, role_id: str) -> None:
         )
     )
     rows.remove(tx, row)
+
+
+def implying(tx: Session, role_id: str) -> set[str]:
+    """Return the ids of all roles by which one has a role: itself, and those that imply it."""
+    pairs = tx.execute(select(ImplicationRow.prior_role_id, ImplicationRow.implied_role_id)).all()
+    found, waiting = {role_id}, [role_id]
+    while waiting:
+        implied_id = waiting.pop()
+        more = {prior for prior, implied in pairs if implied == implied_id} - found
+        found |= more
+        waiting += more
+    return found
 
 
 def _immutable(row: RoleRow) -> Forbidden:

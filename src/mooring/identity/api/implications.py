@@ -55,7 +55,8 @@ async def create_implied_role(call: Call[Identity]) -> Reply:
 @api.delete(_ONE, policy="identity:delete_implied_role")
 async def delete_implied_role(call: Call[Identity]) -> Reply:
     """Let a role no longer imply another."""
-    await call.service.change(lambda tx: implications.remove(tx, *_ids(call)))
+    until = call.service.forget_at(call.service.clock.now())
+    await call.service.change(lambda tx: implications.remove(tx, *_ids(call), until=until))
     return Reply(204)
 
 
