@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,3 +67,26 @@ async def test_an_image_of_before_keeps_its_letters_and_its_id(
     for image_id in (SMALL, before):
         assert await status(cloud, "POST", image_id, {"id": image_id}) == 409
         assert await status(cloud, "GET", image_id) == 404
+
+
+async def test_what_ids_are_compared_with_is_found_by_indices(tmp_path: Path) -> None:
+    async with ImageCloud(tmp_path) as cloud:
+        asked: list[str] = []
+        store = cloud.cloud.stores["image"]
+
+        def listen(tx: Session) -> None:
+            driver = tx.connection().connection.driver_connection
+            assert isinstance(driver, sqlite3.Connection)
+            driver.set_trace_callback(asked.append)
+
+        def plans(tx: Session) -> list[str]:
+            alike = [one for one in asked if "lower(" in one]
+            rows = [tx.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {one}") for one in alike]
+            return [row[3] for found in rows for row in found]
+
+        await store.write(listen)
+        await cloud.make(name="new")
+        assert await store.read(plans) == [
+            "SEARCH images USING INDEX ix_images_small_id (<expr>=?)",
+            "SEARCH former_images USING INDEX ix_former_images_small_id (<expr>=?)",
+        ]

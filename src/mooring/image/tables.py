@@ -13,6 +13,11 @@ from sqlalchemy.orm import Mapped, mapped_column
 from mooring.store.base import UtcTime, service_base
 
 Base = service_base("image")
+_SMALL_ID = text("lower(id)")
+"""What ids are compared by, that differ in their letters alone.
+
+A migration that makes one of these tables anew on SQLite makes the index on this anew, too.
+"""
 
 _IMAGE = "images.id"
 
@@ -35,6 +40,7 @@ class ImageRow(Base):
         Index("ix_images_owner", "owner", "created_at", "id"),
         Index("ix_images_name", "name"),
         Index("ix_images_visibility", "visibility"),
+        Index("ix_images_small_id", _SMALL_ID),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -117,7 +123,10 @@ class FormerImageRow(Base):
     """
 
     __tablename__ = "former_images"
-    __table_args__ = (Index("ix_former_images_owner", "owner", "deleted_at"),)
+    __table_args__ = (
+        Index("ix_former_images_owner", "owner", "deleted_at"),
+        Index("ix_former_images_small_id", _SMALL_ID),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str] = mapped_column(server_default=text("''"))
