@@ -147,7 +147,7 @@ class Connections:
         if not isinstance(known.origin, FileSource):
             return
         point = Path(known.origin.path).parent
-        if point.parent != self._mounts.base or point in await self._mounts.mounted():
+        if not self._is_of_share(known.origin) or point in await self._mounts.mounted():
             return
         if known.mount is None:
             raise Unavailable(
@@ -162,6 +162,12 @@ class Connections:
                 return
         except Unavailable as error:
             raise told_also(error, **{STORAGE_AWAY: True}) from error
+
+    def _is_of_share(self, source: Source) -> bool:
+        """Whether a volume's file lies on a share that this host mounts."""
+        if not isinstance(source, FileSource):
+            return False
+        return Path(source.path).parent.parent == self._mounts.base
 
     async def reach_of(self, server_id: str, volume_id: str) -> None:
         """See that the files of a guest's volume can be read while it is off, too: see `reach`."""
@@ -216,7 +222,12 @@ class Connections:
         """
         await self.reach(known)
         try:
-            await self.fitting.restore(known.connected.volume_id, known.origin, known.full_bytes)
+            await self.fitting.restore(
+                known.connected.volume_id,
+                known.origin,
+                known.full_bytes,
+                is_mounted=self._is_of_share(known.origin),
+            )
         except InUse as error:
             # Of a guest that went to another host: nothing of it is ours any more.
             log.warning("a volume stays smaller than it was", reason=str(error))

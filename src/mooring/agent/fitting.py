@@ -63,10 +63,13 @@ class Fitting:
                 path, file.format, size_bytes, shrink=True, operation_key=operation_key
             )
 
-    async def restore(self, volume_id: str, source: Source, size_bytes: int) -> None:
+    async def restore(
+        self, volume_id: str, source: Source, size_bytes: int, *, is_mounted: bool = False
+    ) -> None:
         """Give a volume its size back, unless it is as large or larger.
 
-        Raises NotFound for one that is gone from storage that is there.
+        Raises NotFound for one that is gone from storage that is there, as a share is that is known
+        to be mounted.
         """
         file = file_of(source, _WHAT)
         if simulated_pool.is_path(file.path):
@@ -75,7 +78,9 @@ class Fitting:
             return
         path = Path(file.path)
         with disk_failure_told(volume_id):
-            has_bytes = await run_to_end(lambda: _read_unless_gone(volume_id, path, file.format))
+            has_bytes = await run_to_end(
+                lambda: _read_unless_gone(volume_id, path, file.format, is_mounted=is_mounted)
+            )
         if has_bytes < size_bytes:
             await self._qemu_img.resize(path, file.format, size_bytes)
 
@@ -85,12 +90,13 @@ def _measure(file: FileSource) -> int:
     return read_own_bytes(Path(file.path), file.format)
 
 
-def _read_unless_gone(volume_id: str, path: Path, disk_format: str) -> int:
+def _read_unless_gone(volume_id: str, path: Path, disk_format: str, *, is_mounted: bool) -> int:
     try:
         return read_own_bytes(path, disk_format)
     except FileNotFoundError as error:
-        # Without its directory nothing is known of it: its storage may come back.
-        if not path.parent.is_dir():
+        # Without its directory nothing is known of it: its storage may come back. No pool's is
+        # empty, as records are kept in it: then its disk is not mounted there.
+        if not path.parent.is_dir() or not (is_mounted or any(path.parent.iterdir())):
             raise
         raise NotFound(
             f"The file of volume {volume_id} is missing on this host.", private=str(path)
