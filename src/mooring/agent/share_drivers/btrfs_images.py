@@ -32,7 +32,8 @@ _OPTIONS = "loop,nodev,nosuid"
 # Of mount(8): the kernel refused, and not this machine for want of memory or loop devices.
 _MOUNT_FAILED = 32
 _COPY = Budget(timeout_s=limits.AGENT_COPY_S, cpu_s=0)
-# All that is asked of a share waits for its mount. What the kernel does there is not its caller's.
+# All that is asked of a share waits for its mount, and what only looks, or writes next to nothing,
+# takes no longer. What the kernel does there is not its caller's.
 _MOUNT = Budget(timeout_s=limits.AGENT_MOUNT_S, cpu_s=0)
 
 
@@ -148,13 +149,14 @@ class BtrfsImages:
         if known.size_bytes > size_bytes:
             await self._shrink(share_id, size_gb)
         await self._set_length(self.image(share_id), size_gb)
-        await self._do("losetup", "--set-capacity", await self._device(point))
+        await self._do("losetup", "--set-capacity", await self._device(point), budget=_MOUNT)
         await self._do("btrfs", "filesystem", "resize", "max", str(point))
 
     async def space(self, share_id: str) -> Space:
         """Return the size of a mounted share, and what is used of it."""
         words = ["--file-system", "--format=%S %b %f", "--", str(self._mount_point(share_id))]
-        unit, blocks, free = (int(word) for word in (await self._do("stat", *words)).split())
+        told = await self._do("stat", *words, budget=_MOUNT)
+        unit, blocks, free = (int(word) for word in told.split())
         return Space(unit * blocks, unit * (blocks - free))
 
     async def take_snapshot(self, share_id: str, snapshot_id: str) -> None:
@@ -173,7 +175,7 @@ class BtrfsImages:
     async def snapshots(self, share_id: str) -> list[str]:
         """Return the ids of the snapshots of a mounted share, sorted."""
         point = str(self._mount_point(share_id))
-        told = await self._do("btrfs", "subvolume", "list", "-r", point)
+        told = await self._do("btrfs", "subvolume", "list", "-r", point, budget=_MOUNT)
         paths = (line.rpartition(" path ")[2] for line in told.splitlines())
         found = (path.split("/") for path in paths)
         return sorted(parts[1] for parts in found if parts[0] == _SNAPSHOTS and len(parts) == 2)
@@ -186,8 +188,8 @@ class BtrfsImages:
         return sorted(str(path) for path in (*images, *points))
 
     async def _fill(self, staging: Path, source: tuple[str, str] | None) -> None:
-        await self._do("mkdir", "--mode=755", "--", str(staging / _DATA))
-        await self._do("mkdir", "--mode=700", "--", str(staging / _SNAPSHOTS))
+        await self._do("mkdir", "--mode=755", "--", str(staging / _DATA), budget=_MOUNT)
+        await self._do("mkdir", "--mode=700", "--", str(staging / _SNAPSHOTS), budget=_MOUNT)
         if source is None:
             return
         share_id, snapshot_id = source
@@ -260,7 +262,10 @@ class BtrfsImages:
             )
 
     async def _do(self, *words: str, budget: Budget = _COPY) -> str:
-        """Run a program that must succeed; return what it says. Raises Unavailable."""
+        """Run a program that must succeed; return what it says. Raises Unavailable.
+
+        The budget is that of one which may write out all that a share has in memory first.
+        """
         return _check(words, await self._programs.run(words, budget))
 
     def _mount_point(self, share_id: str) -> Path:
