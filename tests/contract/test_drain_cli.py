@@ -56,6 +56,7 @@ def test_a_host_is_emptied_and_used_again(tmp_path: Path) -> None:
         assert [one["Status"] for one in listed] == ["disabled"]
         listed = _run(cloud, "list").stdout
         assert [line.split()[0] for line in listed.splitlines() if " beside " in line] == names
+        assert {line.split()[1] for line in listed.splitlines()[1:3]} == {"compute,volume,share"}
         assert "No host on another machine was invited." in listed
         assert "beside" in _run(cloud, "show", source).stdout
         refused = _run(cloud, "remove", source)

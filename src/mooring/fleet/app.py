@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
+import structlog
 from msgspec import Struct
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     _Answer = Callable[[Request, Who], Awaitable[tuple[int, object]]]
 
+log = structlog.get_logger()
 PATH = "/mooring/hosts"
 _RENEWAL = "/renewal"
 _TOLD, _REFUSED = ("POST", "DELETE"), (401, 403)
@@ -60,7 +63,7 @@ class Invited(Struct, frozen=True):
 
 
 class HostView(Struct, frozen=True, kw_only=True):
-    """One host. Of one beside the control plane only the name and its silence are known here.
+    """One host. Of one beside the control plane: its name, its silence, the roles that it tells.
 
     Times are None until it has joined.
     """
@@ -99,9 +102,10 @@ def build(
         beside = [each for each in agents if fleet is None or fleet.is_beside(each)]
         if method == "GET" and not name:
             joined = [_view(fleet, row) for row in await fleet.hosts()] if fleet else []
-            return 200, {"hosts": [*joined, *(_beside(agents, each) for each in beside)]}
+            near = await asyncio.gather(*(_beside(agents, each) for each in beside))
+            return 200, {"hosts": [*joined, *near]}
         if (wanted := name.removesuffix(_RENEWAL)) in beside:
-            return _answer_for_neighbour(agents, method, wanted)
+            return await _answer_for_neighbour(agents, method, wanted)
         if fleet is None:
             if method == "GET":
                 raise NotFound(f"There is no host {wanted}; mooring host list names them all.")
@@ -152,14 +156,14 @@ def _tell(
         audit.note("host", request, status, who, refused, host=request.state.host)
 
 
-def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple[int, object]:
+async def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple[int, object]:
     if method != "GET":
         raise Conflict(
             f"Host {name} runs beside the control plane, without an invitation or a certificate. "
             "Nothing was changed; it is in the cloud as long as the control plane is started with "
             "it."
         )
-    return 200, _beside(agents, name)
+    return 200, await _beside(agents, name)
 
 
 async def _answer_for_host(
@@ -199,8 +203,19 @@ async def _read(request: Request) -> Invitation:
         raise Invalid(f"That is no invitation: {error}.") from error
 
 
-def _beside(agents: Agents, name: str) -> HostView:
-    return HostView(name=name, status=BESIDE, silent_since=_silent(agents).get(name))
+async def _beside(agents: Agents, name: str) -> HostView:
+    since = _silent(agents).get(name)
+    roles = [] if since else await _ask_roles(agents, name)
+    return HostView(name=name, roles=roles, status=BESIDE, silent_since=since)
+
+
+async def _ask_roles(agents: Agents, name: str) -> list[str]:
+    """Return the roles that a host says it has; none of one that does not answer."""
+    try:
+        return list((await agents[name].last_heard()).roles)
+    except MooringError as error:
+        log.warning("a host did not tell its roles", host=name, reason=str(error))
+        return []
 
 
 def _silent(agents: Agents) -> dict[str, datetime | None]:
