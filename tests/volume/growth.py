@@ -167,6 +167,10 @@ class Harbour:
         answer = await self.cloud.ask("GET", "/messages")
         return [row["event_id"] for row in answer.body["messages"]]
 
+    async def told(self) -> str:
+        """Return the text of what the project was told last."""
+        return (await self.cloud.ask("GET", "/messages")).body["messages"][0]["user_message"]
+
     async def is_at_peace(self) -> bool:
         """Whether nothing rests, nothing is reserved, and row and file have the same size."""
         assert await self.cloud.complaints() == []

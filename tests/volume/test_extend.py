@@ -168,6 +168,10 @@ async def test_without_room_in_its_pool_the_volume_stays_as_it_was(harbour: Harb
     assert (await harbour.extend(volume_id, 9)).status == 202
     assert await harbour.state(volume_id) == ("available", 1)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_003"]
+    told = await harbour.told()
+    assert "The volume stays as it was. Pools: 1 without the room. Delete volumes, or" in told
+    host = (await harbour.cloud.show(volume_id, user="admin"))["os-vol-host-attr:host"]
+    assert host.partition("#")[0] not in told
     assert await harbour.is_at_peace()
 
 
@@ -177,6 +181,7 @@ async def test_a_pool_that_is_down_gives_nothing(harbour: Harbour) -> None:
     assert (await harbour.extend(volume_id)).status == 202
     assert await harbour.state(volume_id) == ("in-use", 1)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_003"]
+    assert "Pools: 1 whose host is silent." in await harbour.told()
     assert await harbour.is_at_peace()
 
 

@@ -14,8 +14,10 @@ from msgspec import Struct
 from sqlalchemy import and_, bindparam, delete, func, or_, select, union_all
 from sqlalchemy.orm import Session, aliased
 
+from mooring import pool_choice
 from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
+from mooring.pool_choice import Choice, Reason
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 from mooring.volume.sums import total_gib
@@ -185,18 +187,37 @@ def find(tx: Session, name: str, settings: VolumeSettings, now: datetime) -> Bac
 def check_growth(
     tx: Session, name: str, delta_gib: int, settings: VolumeSettings, now: datetime
 ) -> None:
-    """Raise NoCapacity unless a pool works and has room for a growth that is reserved already."""
-    advice = "try again when it works and its host answers."
+    """Raise NoCapacity unless a pool works and has room for a growth that is reserved already.
+
+    The error says what speaks against the pool as it is said of those of a new volume, unnamed.
+    """
+    against: dict[Reason, int] = {}
     for room in find_rooms(tx, settings):
-        free = room.row.free_gib * (settings.oversubscription_ratio if room.row.thin else 1.0)
-        fits = room.left_gib >= 0 and free >= delta_gib
-        if room.row.name == name and is_up(room.row, settings, now):
-            if fits:
-                return
-            advice = "delete volumes or add storage, and try again."
+        if room.row.name != name:
+            continue
+        reason = _find_against_growth(room, delta_gib, settings, now)
+        if reason is None:
+            return
+        against[reason] = 1
+    choice = Choice[Room](None, against)
     raise NoCapacity(
-        f"Storage pool {name} cannot give {delta_gib} GiB more now. The volume stays as it was; "
-        f"{advice}",
+        f"The pool of the volume cannot give {delta_gib} GiB more now. The volume stays as it was. "
+        f"{choice.explain()}",
+        private=f"It is {name}.",
+    )
+
+
+def _find_against_growth(
+    room: Room, delta_gib: int, settings: VolumeSettings, now: datetime
+) -> Reason | None:
+    row = room.row
+    free = row.free_gib * (settings.oversubscription_ratio if row.thin else 1.0)
+    return pool_choice.first(
+        (
+            (now - row.seen_at > timedelta(seconds=settings.pool_down_s), pool_choice.SILENT),
+            (bool(row.problem), pool_choice.BROKEN),
+            (room.left_gib < 0 or free < delta_gib, pool_choice.without_room("volume")),
+        )
     )
 
 

@@ -96,7 +96,7 @@ def _explain(row: VolumeRow, notes: ExtendVolume, run: Run[Volume]) -> Failure |
     if notes.settled or row.status == "deleting":
         return None
     if isinstance(run.error, NoCapacity):
-        return Failure("extend", "no_backend", unplaced="extend_volume")
+        return Failure("extend", "no_backend", unplaced="extend_volume", why=run.error.public)
     return Failure("extend", "unknown")
 
 
