@@ -64,8 +64,8 @@ MUTANTS = [
     Mutant(
         "hosts that are back pay no debts",
         "compute/hosts/loops/watch_hosts.py",
-        "        await _pay_debts(compute, agent)\n",
-        "",
+        "if not await _pay_debts(compute, agent):",
+        "if host is None:",
         "tests/laws/test_dead_host.py",
         "delete or create",
     ),
