@@ -144,6 +144,15 @@ class VolumeCloud(SimulatedCloud):
 
         await until(is_told, "one that is at work is told to end")
 
+    async def until_waiting(self, name: str) -> None:
+        """Return once an operation of that name waits for its locks."""
+        waits = select(SagaRow.id).where(SagaRow.name == name, SagaRow.state == "locked")
+
+        async def is_waiting() -> bool:
+            return await self.store.read(lambda tx: tx.scalar(waits)) is not None
+
+        await until(is_waiting, f"{name} waits for its locks")
+
     async def make(self, *, size: int = 1, user: str = "member", **fields: Any) -> str:
         """Make a volume and return its id once its fate is known."""
         answer = await self.ask("POST", "/volumes", {"volume": {"size": size, **fields}}, user=user)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -230,3 +231,33 @@ async def test_a_connection_that_is_terminated_while_it_is_answered_is_409(
     assert refused.status == 409
     assert "was terminated while" in refused.text
     assert await cloud.exports() == set()
+
+
+@pytest.mark.parametrize("names_host", [True, False])
+async def test_a_termination_ends_the_export_that_still_waits_for_its_volume(
+    cloud: VolumeCloud, names_host: bool
+) -> None:
+    volume_id, body = await cloud.make(), {"connector": connector()}
+    initialize, terminate = "os-initialize_connection", "os-terminate_connection"
+    assert (await cloud.act(volume_id, initialize, body)).status == 200
+    async with asyncio.TaskGroup() as group:
+        cloud.storage.knobs.hold("unexport")
+        cloud.storage.knobs.hold("extend")
+        assert (await cloud.act(volume_id, "os-extend", {"new_size": 2})).status == 202
+        await cloud.storage.knobs.held("extend")
+        former = group.create_task(cloud.act(volume_id, terminate, body))
+        await cloud.storage.knobs.held("unexport")
+        # It finds the row of the export that is just being ended.
+        late = group.create_task(cloud.act(volume_id, initialize, body))
+        await cloud.until_waiting("volume.connect_legacy")
+        cloud.storage.knobs.release("unexport")
+        assert (await former).status == 202
+        asked: dict[str, Any] = body if names_host else {"connector": {}}
+        ended = group.create_task(cloud.act(volume_id, terminate, asked))
+        await cloud.until_waiting("volume.end_legacy")
+        cloud.storage.knobs.release("extend")
+        assert (await ended).status == 202
+        assert (await late).status in (200, 409)
+    await cloud.settle()
+    assert await cloud.exports() == set()
+    assert await cloud.complaints() == []

@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
-from mooring import row_limits
+from mooring import row_limits, typed
 from mooring.errors import Conflict, Invalid
 from mooring.fence import table as fence
+from mooring.saga import journal
 from mooring.volume.attachments import attachments, connections, fenced, guard, reserving
 from mooring.volume.attachments.sagas.connect_legacy import (
     CONNECT_LEGACY,
@@ -233,18 +235,31 @@ async def terminate_connection(
         if host:
             fence.admit(tx, asked.operation, _export_of(volume_id, host), verb="DELETE")
         row = volumes.visible(tx, asked.who, volume_id)
-        query = select(ExportRow).where(ExportRow.volume_id == volume_id)
-        if host:
-            query = query.where(ExportRow.host == host)
-        notes = [
-            ConnectLegacy(export_id=found.id, volume_id=row.id, host=backends.host_of(tx, row.id))
-            for found in tx.execute(query).scalars()
-        ]
+        of_volume = ConnectLegacy(export_id="", volume_id=row.id, host=backends.host_of(tx, row.id))
         _unreserve(tx, asked, row)
-        return [volume.sagas.start(tx, END_LEGACY, note, who=asked.who) for note in notes]
+        return [
+            volume.sagas.start(tx, END_LEGACY, replace(of_volume, export_id=one), who=asked.who)
+            for one in _exports_to(tx, asked, row.id, host)
+        ]
 
     for saga_id in await volume.sagas.submit(begin, patience_s=asked.patience_s):
         await volume.sagas.answered(saga_id)
+
+
+def _exports_to(tx: Session, asked: Asked, volume_id: str, host: str) -> list[str]:
+    """Return the exports of a volume to a host, or all ("") of them; also those that are to come.
+
+    Who waits to make one may have found the row of whoever had the export before, which has gone
+    with that: then nothing but its operation tells of it. What ends it waits for that.
+    """
+    rows = select(ExportRow.id, ExportRow.host).where(ExportRow.volume_id == volume_id)
+    found = {row.id: row.host for row in tx.execute(rows)}
+    for saga_id in asked.volume.sagas.holders(tx, f"volume:{volume_id}"):
+        mark = journal.load(tx, saga_id)
+        if mark is not None and mark.name == CONNECT_LEGACY.name:
+            coming = typed.convert(mark.notes, ConnectLegacy)
+            found[coming.export_id] = coming.connector["host"]
+    return [export_id for export_id, of_host in found.items() if host in ("", of_host)]
 
 
 def _export_of(volume_id: str, host: str) -> str:
