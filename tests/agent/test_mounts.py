@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from mooring.agent.connections import Connections, read_mount_flags
 from mooring.agent.fitting import Fitting
 from mooring.agent.mounts import Mounts, mount_point, read_mount_points
 from mooring.agent.qemu_img import QemuImg
-from mooring.agent.run import Runner
+from mooring.agent.run import Budget, Output, Runner
 from mooring.agent.sources import FileSource
 from mooring.agent.waiting import until, until_told
 from mooring.agent.worker import Worker
@@ -160,6 +160,28 @@ async def test_a_volume_that_is_not_on_its_share_leaves_nothing_mounted(
     with pytest.raises(NotFound, match="is missing"):
         await connections.connect("a1", "v3", info("volume-v3"))
     assert set(await mounts.mounted()) == {path}
+
+
+@pytest.mark.parametrize("used", [False, True])
+async def test_a_share_that_is_mounted_and_does_not_answer_stays_for_its_users_alone(
+    connections: Connections, mounts: Mounts, monkeypatch: pytest.MonkeyPatch, used: bool
+) -> None:
+    path, run = mount_point(mounts.base, EXPORT), Runner.run
+    if used:
+        mounts.add_users(lambda: [path])
+
+    async def say_nothing(
+        self: Runner, argv: Sequence[str], *budget: Budget, **more: Any
+    ) -> Output:
+        if argv[0] == "stat":
+            raise Unavailable("It took too long.")
+        return await run(self, argv, *budget, **more)
+
+    monkeypatch.setattr(Runner, "run", say_nothing)
+    with pytest.raises(Unavailable, match="does not answer"):
+        await connections.connect("a1", "v1", info())
+    assert connections.connected() == []
+    assert set(await mounts.mounted()) == ({path} if used else set())
 
 
 async def test_a_mount_that_hangs_ends_in_its_time_and_leaves_no_process(

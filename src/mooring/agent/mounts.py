@@ -84,23 +84,21 @@ class Mounts:
     async def held(self, request: MountRequest) -> AsyncGenerator[Path]:
         """Mount an export and keep it so in the body, which notes its user.
 
-        A body that fails has no user: then it is unmounted, unless another one uses it. Raises
-        Unavailable when it cannot be mounted, or does not answer.
+        A body that fails has no user, nor has a share that does not answer once it is mounted: then
+        it is unmounted, unless another one uses it. Raises Unavailable when it cannot be mounted,
+        or does not answer.
         """
-        path, has_failed = self._path(request), False
+        path, has_user = self._path(request), False
         self._held[path] += 1
         try:
             async with self._turns[path]:
                 await self._mount(request, path)
             await self.space(path)
-            try:
-                yield path
-            except BaseException:
-                has_failed = True
-                raise
+            yield path
+            has_user = True
         finally:
             self._held[path] -= 1
-            if has_failed:
+            if not has_user:
                 await self.release(path)
 
     async def release(self, path: Path) -> None:
