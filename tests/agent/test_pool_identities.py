@@ -23,7 +23,10 @@ def make(kind: str, directory: Path, host: str, journal: Journal) -> VolumeDrive
     if kind == "simulated":
         pool = PoolSettings(name=host, driver="simulated")
         return SimulatedDriver(pool, directory / "pool.sqlite")
-    return DirectoryDriver(PoolSettings(name=host), directory, host, QemuImg(Runner(journal)))
+    # What a host knows of a pool lies beside its own state.
+    known = directory.parent / f"{host}-{directory.name}.identity"
+    qemu_img = QemuImg(Runner(journal))
+    return DirectoryDriver(PoolSettings(name=host), directory, host, qemu_img, known)
 
 
 async def identity_of(driver: VolumeDriver) -> str:
@@ -49,14 +52,15 @@ async def test_of_two_hosts_that_name_one_at_a_time_one_wins(
 ) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
     one, other = (make("directory", tmp_path / "one", host, journal) for host in ("h1", "h2"))
-    await one.setup()
     force = files.force
 
     def come_between(path: Path) -> None:
         force(path)
-        (path.parent / "identity").write_text("another")
+        if path.name.startswith("identity"):
+            (path.parent / "identity").write_text("another")
 
     monkeypatch.setattr(files, "force", come_between)
+    await one.setup()
     told = [(await one.stats()).identity, await identity_of(other)]
     assert told == ["another", "another"]
     await journal.close()

@@ -44,7 +44,8 @@ async def test_another_pool_and_the_host_answer(
 
     async with open_agent(settings) as running:
         good = running.agent.drivers["good"]
-        dead = Dead(pools[0], tmp_path / "gone", "h", QemuImg(Runner(running.agent.journal)))
+        qemu_img = QemuImg(Runner(running.agent.journal))
+        dead = Dead(pools[0], tmp_path / "gone", "h", qemu_img, tmp_path / "known")
         running.agent.drivers["gone"] = dead
         stuck = [asyncio.ensure_future(dead.find("v1")) for _ in range(AGENT_POOL_THREADS)]
         try:
@@ -83,7 +84,7 @@ async def test_how_far_a_copy_is_keeps_nobody_waiting(
     settings = AgentSettings(name="h", state_dir=tmp_path / "h", hypervisor="simulated")
     async with open_agent(settings) as running:
         slow = Slow(running.agent.journal)
-        driver = DirectoryDriver(PoolSettings(), tmp_path / "pool", "h", slow)
+        driver = DirectoryDriver(PoolSettings(), tmp_path / "pool", "h", slow, tmp_path / "known")
         await driver.setup()
         running.agent.drivers[driver.pool.name] = driver
         volume_id, client = new_id(), Agents().in_process("h", running.app)

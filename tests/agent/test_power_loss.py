@@ -27,7 +27,8 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def driver(tmp_path: Path, journal: Journal) -> AsyncGenerator[DirectoryDriver]:
     pool = PoolSettings(name="local", format="raw")
-    made = DirectoryDriver(pool, tmp_path / "pool", "h1", QemuImg(Runner(journal)))
+    qemu_img = QemuImg(Runner(journal))
+    made = DirectoryDriver(pool, tmp_path / "pool", "h1", qemu_img, tmp_path / "known")
     await made.setup()
     yield made
     await made.close()

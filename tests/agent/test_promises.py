@@ -25,7 +25,8 @@ RAW = Record("raw")
 @pytest.fixture
 async def driver(tmp_path: Path, journal: Journal) -> AsyncGenerator[DirectoryDriver]:
     pool = PoolSettings(name="local", format="raw")
-    made = DirectoryDriver(pool, tmp_path / "pool", "h1", QemuImg(Runner(journal)))
+    qemu_img, known = QemuImg(Runner(journal)), tmp_path / "known"
+    made = DirectoryDriver(pool, tmp_path / "pool", "h1", qemu_img, known)
     await made.setup()
     yield made
     await made.close()

@@ -54,7 +54,8 @@ async def test_nothing_is_promised_from_the_reserve_of_a_pool(kind: str, tmp_pat
 def make(pool: PoolSettings, directory: Path, journal: Journal) -> VolumeDriver:
     if pool.driver == "simulated":
         return SimulatedDriver(pool, directory / "pool.sqlite")
-    return DirectoryDriver(pool, directory / "volumes", "host-1", QemuImg(Runner(journal)))
+    qemu_img = QemuImg(Runner(journal))
+    return DirectoryDriver(pool, directory / "volumes", "host-1", qemu_img, directory / "known")
 
 
 def volume(volume_id: str) -> VolumeFile:

@@ -108,7 +108,8 @@ async def test_who_is_given_the_volume_while_it_is_copied_keeps_its_file(
 ) -> None:
     journal = Journal(tmp_path / "journal.sqlite")
     pool = PoolSettings(name="pool", format=disk_format)
-    driver = Lost(pool, tmp_path / "volumes", HOST, QemuImg(Runner(journal)))
+    qemu_img = QemuImg(Runner(journal))
+    driver = Lost(pool, tmp_path / "volumes", HOST, qemu_img, tmp_path / "known")
     await driver.setup()
     await driver.create(volume(driver), image(tmp_path), "op")
     if has_snapshot:

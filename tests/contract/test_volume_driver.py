@@ -65,7 +65,8 @@ def make_driver(
         pool = PoolSettings(name="pool", driver="simulated", total_gib=100, oversubscription=1)
         return SimulatedDriver(replace(pool, hosts=hosts), directory / "pool.sqlite")
     pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw", hosts=hosts)
-    return DirectoryDriver(pool, directory / "volumes", HOST, QemuImg(Runner(journal)))
+    qemu_img = QemuImg(Runner(journal))
+    return DirectoryDriver(pool, directory / "volumes", HOST, qemu_img, directory / "known")
 
 
 async def run(*argv: str) -> int:
@@ -352,7 +353,8 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
     journal = Journal(tmp_path / "journal.sqlite")
     try:
         pool = PoolSettings(name="pool", format="raw", reserved_percent=0, oversubscription=1000)
-        driver = DirectoryDriver(pool, small, "host-1", QemuImg(Runner(journal)))
+        qemu_img = QemuImg(Runner(journal))
+        driver = DirectoryDriver(pool, small, "host-1", qemu_img, tmp_path / "known")
         await driver.setup()
         with pytest.raises(NoCapacity, match="no room for the content"):
             await driver.create(volume(driver), source, "op")
@@ -360,7 +362,7 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
         with pytest.raises(NoCapacity, match="The disk is full"):
             await driver.create(volume(driver), unpacked, "op")
         assert await driver.leftovers() == []
-        roomy = DirectoryDriver(pool, tmp_path / "roomy", "host-1", QemuImg(Runner(journal)))
+        roomy = DirectoryDriver(pool, tmp_path / "roomy", "host-1", qemu_img, tmp_path / "known-2")
         await roomy.setup()
         await roomy.create(volume(roomy), source, "op")
         with pytest.raises(NoCapacity, match="The disk is full"):

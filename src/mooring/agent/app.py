@@ -348,7 +348,8 @@ def _open_pool(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> lis
         return [SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")]
     if pool.driver == "directory":
         directory = settings.state_dir / pool.path
-        return [DirectoryDriver(pool, directory, settings.name, tools.qemu_img)]
+        known = settings.state_dir / f"pool-{pool.name}.identity"
+        return [DirectoryDriver(pool, directory, settings.name, tools.qemu_img, known)]
     return [*open_remote_pools(pool, tools)]
 
 
