@@ -13,7 +13,7 @@ import shutil
 import ssl
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
@@ -34,6 +34,8 @@ class StandInArray:
         self.share = share
         self.asked: list[str] = []
         self.refuses_clones = False
+        self.forgets = ""
+        """A field that it leaves out of what it tells, "" for none."""
         self.goes_on = threading.Event()
         """Cleared, it holds clones back."""
         self.goes_on.set()
@@ -89,7 +91,7 @@ class StandInArray:
                 status, told = 401, {"error": {"message": "not authorized", "code": "6691623"}}
                 if array.lets_in(self.headers):
                     status, told = array.answer(self.command, parts.path, query, body)
-                data = msgspec.json.encode(told)
+                data = msgspec.json.encode(_without(told, array.forgets))
                 self.send_response(status)
                 if status == 200:
                     for key, value in array.greeting(parts.path).items():
@@ -195,6 +197,15 @@ def make_certificate(directory: Path) -> Path:
         + certificate.public_bytes(serialization.Encoding.PEM)
     )
     return file
+
+
+def _without(told: Any, field: str) -> Any:
+    if isinstance(told, dict):
+        fields = cast("dict[str, Any]", told)
+        return {key: _without(value, field) for key, value in fields.items() if key != field}
+    if isinstance(told, list):
+        return [_without(one, field) for one in cast("list[Any]", told)]
+    return told
 
 
 def _basic() -> str:

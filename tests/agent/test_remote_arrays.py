@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from mooring.agent import files, limits
+from mooring.agent.arrays.requests import POWERSTORE_CALLS
 from mooring.agent.drivers.base import SourceImage
+from mooring.agent.drivers.remote_powerstore import request_timeout_s
 from mooring.agent.qemu_img import GIB
 from mooring.agent.sources import FileSource
 from mooring.agent.waiting import until
@@ -180,3 +182,35 @@ async def test_an_array_that_does_not_know_the_share_makes_the_pool_unusable(
         await remote.driver.setup()
         with pytest.raises(Unavailable, match=told):
             await remote.driver.stats()
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("netapp_nfs", "space"),
+        ("netapp_nfs", "available"),
+        ("netapp_nfs", "nas"),
+        ("powerstore_nfs", "file_system"),
+        ("powerstore_nfs", "size_total"),
+        ("powerstore_nfs", "size_used"),
+    ],
+)
+async def test_an_answer_that_lacks_a_field_is_told_with_what_the_array_answered(
+    kind: str, field: str, tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool(kind, "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        remote.array.forgets = field
+        with pytest.raises(Unavailable, match="lacks what its documentation promises") as caught:
+            await remote.driver.stats()
+        assert "It answered" in caught.value.private
+
+
+async def test_a_look_at_a_powerstore_ends_before_its_helper_is_ended(
+    tmp_path: Path, journal: Journal
+) -> None:
+    async with remote_pool("powerstore_nfs", "raw", tmp_path, journal) as remote:
+        await remote.driver.setup()
+        await remote.driver.stats()
+        assert len(remote.array.asked) == POWERSTORE_CALLS
+        assert len(remote.array.asked) * sum(request_timeout_s()) < limits.AGENT_ARRAY_S

@@ -17,7 +17,7 @@ from netapp_ontap.resources.file_clone import FileClone
 from netapp_ontap.resources.volume import Volume
 from requests.exceptions import RequestException
 
-from mooring.agent.arrays.requests import NetappAccess, NetappClone
+from mooring.agent.arrays.requests import NetappAccess, NetappClone, lacks_something
 from mooring.agent.worker import decode_arguments
 from mooring.agent.worker_side import serve
 from mooring.errors import NoCapacity, Unavailable
@@ -29,9 +29,12 @@ def show_space(arguments: Any) -> list[int]:
     try:
         with _connect(access):
             volume, _ = _find_volume(access)
-            return [int(volume.space.size), int(volume.space.available)]
     except (NetAppRestError, RequestException) as error:
         raise _refused("tell its capacity", error) from error
+    try:
+        return [int(volume.space.size), int(volume.space.available)]
+    except (AttributeError, TypeError, ValueError) as error:
+        raise lacks_something(volume) from error
 
 
 def clone(arguments: Any) -> None:
@@ -80,8 +83,11 @@ def _find_volume(access: NetappAccess) -> tuple[Any, PurePosixPath]:
             f"The array has no volume at {access.path} of {access.vserver}. See to "
             "nas_share_path and netapp_vserver."
         )
-    nearest = max(found, key=_depth)
-    return nearest, path.relative_to(nearest.nas.path)
+    try:
+        nearest = max(found, key=_depth)
+        return nearest, path.relative_to(nearest.nas.path)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise lacks_something(found) from error
 
 
 def _depth(volume: Any) -> int:

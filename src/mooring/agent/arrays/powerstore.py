@@ -14,8 +14,7 @@ from typing import Any
 from PyPowerStore.powerstore_conn import PowerStoreConn
 from PyPowerStore.utils.exception import PowerStoreException
 
-from mooring.agent import limits
-from mooring.agent.arrays.requests import PowerstoreAccess
+from mooring.agent.arrays.requests import PowerstoreAccess, lacks_something
 from mooring.agent.worker import decode_arguments
 from mooring.agent.worker_side import serve
 from mooring.errors import Unavailable
@@ -31,7 +30,7 @@ def show_space(arguments: Any) -> list[int]:
         access.host,
         verify=verify,
         application_type="Mooring",
-        timeout=limits.AGENT_ARRAY_S / 3,
+        timeout=access.timeout_s,
         port_no=access.port,
     )
     try:
@@ -41,12 +40,21 @@ def show_space(arguments: Any) -> list[int]:
             raise Unavailable(
                 f"The array has no NFS export {access.export}, or several. See to nas_share_path."
             )
-        file_system = exports[0]["file_system"]["id"]
-        found: Any = provisioning.get_filesystem_details(file_system)
+        found: Any = provisioning.get_filesystem_details(_file_system_of(exports[0]))
     except (PowerStoreException, OSError) as error:
         raise _refused(error) from error
-    total = int(found["size_total"])
-    return [total, max(0, total - int(found["size_used"]))]
+    try:
+        total, used = int(found["size_total"]), int(found["size_used"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise lacks_something(found) from error
+    return [total, max(0, total - used)]
+
+
+def _file_system_of(export: Any) -> Any:
+    try:
+        return export["file_system"]["id"]
+    except (KeyError, TypeError) as error:
+        raise lacks_something(export) from error
 
 
 def _refused(error: Exception) -> Unavailable:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
+
+from mooring.errors import Unavailable
 
 NETAPP_MODULE = "mooring.agent.arrays.netapp"
 POWERSTORE_MODULE = "mooring.agent.arrays.powerstore"
 """What the helpers run."""
+
+
+POWERSTORE_CALLS = 4
+"""How many requests one look at a PowerStore's capacity takes: two of them are the login's."""
 
 
 class NetappAccess(Struct, frozen=True, kw_only=True):
@@ -42,3 +50,14 @@ class PowerstoreAccess(Struct, frozen=True, kw_only=True):
     verify: bool
     certificates: str
     export: str
+    timeout_s: tuple[float, float]
+    """How long one request may take to be connected, and then to be answered."""
+
+
+def lacks_something(answer: Any) -> Unavailable:
+    """Return what to raise where an array's answer has not what its documentation promises."""
+    return Unavailable(
+        "The array's answer lacks what its documentation promises of a share. See to the rights of "
+        "the pool's login and to the array's version; the agent's log has the answer.",
+        private=f"It answered {answer}",
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mooring.agent import limits
-from mooring.agent.arrays.requests import POWERSTORE_MODULE, PowerstoreAccess
+from mooring.agent.arrays.requests import POWERSTORE_CALLS, POWERSTORE_MODULE, PowerstoreAccess
 from mooring.agent.drivers.remote_options import PowerstoreNfsOptions
 from mooring.agent.drivers.remote_space import ToldSpace
 from mooring.agent.mounts import Space
@@ -19,6 +19,16 @@ def check_powerstore(pool: PoolSettings, options: PowerstoreNfsOptions) -> None:
     """Raise Invalid for what is only half set."""
     if options.san_ip and not (options.san_login and options.san_password):
         raise Invalid(f"Pool {pool.name} has a san_ip without san_login and san_password.")
+
+
+def request_timeout_s() -> tuple[float, float]:
+    """Return how long one request may take to be connected, and to be answered then.
+
+    What all of them take together ends before the helper is: so the array's silence is told as
+    that, and not as the helper's.
+    """
+    each_s = 0.95 * limits.AGENT_ARRAY_S / POWERSTORE_CALLS
+    return each_s / 4, each_s * 3 / 4
 
 
 class PowerstoreArray:
@@ -39,6 +49,7 @@ class PowerstoreArray:
                 verify=options.driver_ssl_cert_verify,
                 certificates=options.driver_ssl_cert_path,
                 export=export.rpartition(":/")[2],
+                timeout_s=request_timeout_s(),
             )
             self._space = ToldSpace(self._worker, access)
 
