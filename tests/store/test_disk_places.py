@@ -51,11 +51,12 @@ def write_old_rows(connection: Connection) -> None:
         )
 
 
-def insert(connection: Connection, name: str, **values: Any) -> None:
+def insert(connection: Connection, name: str, /, **values: Any) -> None:
     """Insert a row; what must not be null and is not given gets something."""
     table = Table(name, MetaData(), autoload_with=connection)
     for column in table.columns:
-        if column.name not in values and not column.nullable and column.name != "position":
+        is_numbered = column is table.autoincrement_column
+        if column.name not in values and not column.nullable and not is_numbered:
             values[column.name] = _something(column)
     connection.execute(table.insert().values(**values))
 

@@ -97,9 +97,18 @@ def describe(connection: Connection) -> dict[str, dict[str, Any]]:
             "unique": _sorted(inspector.get_unique_constraints(name)),
             "checks": _sorted(inspector.get_check_constraints(name)),
             "indexes": _sorted([_plain(index) for index in inspector.get_indexes(name)]),
+            "numbers": _numbers_come_again(connection, name),
         }
     tables.pop("alembic_version", None)
     return tables
+
+
+def _numbers_come_again(connection: Connection, table: str) -> bool:
+    """Whether the number of a deleted row may be a new one's. No inspector tells of it."""
+    if connection.dialect.name != "sqlite":
+        return False
+    query = text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name")
+    return "AUTOINCREMENT" not in str(connection.execute(query, {"name": table}).scalar())
 
 
 def _plain(index: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from mooring.fence.operation import Operation, parse
 from mooring.fence.table import Base
+from mooring.store.numbers import NEVER_AGAIN
 
 __all__ = ["Base", "Debt", "hosts_in_debt", "note_failure", "owe", "owed", "pay"]
 
@@ -25,6 +26,7 @@ class DebtRow(Base):
     __table_args__ = (
         UniqueConstraint("host", "verb", "resource"),
         Index("ix_fence_debts_host", "host", "id"),
+        NEVER_AGAIN,
     )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from sqlalchemy import delete
 
 from mooring.compute.servers.server_list import SORT_COLUMNS
+from mooring.compute.tables import Host
 from tests.callers import PROJECT
 from tests.compute.api.cloud import IMAGE, ComputeAlone
 
@@ -86,3 +88,31 @@ async def test_the_other_lists_are_understood(any_cloud: ComputeAlone) -> None:
         assert await cloud.get(path, version="2.104", user="admin")
     taken = await cloud.ask("POST", "/os-keypairs", {"keypair": {"name": "k"}}, version="2.2")
     assert taken.status == 409
+
+
+async def test_the_number_of_what_was_deleted_is_never_that_of_another(
+    any_cloud: ComputeAlone,
+) -> None:
+    numbers = list[int]()
+    for _ in range(3):
+        body = {"aggregate": {"name": "a"}}
+        made = await any_cloud.ask("POST", "/os-aggregates", body, user="admin")
+        numbers.append(made.body["aggregate"]["id"])
+        gone = await any_cloud.ask("DELETE", f"/os-aggregates/{numbers[-1]}", user="admin")
+        assert gone.status == 200
+    assert len(set(numbers)) == 3
+    keys = list[int]()
+    for _ in range(3):
+        key = {"keypair": {"name": "k"}}
+        assert (await any_cloud.ask("POST", "/os-keypairs", key)).status == 200
+        keys.append((await any_cloud.get("/os-keypairs/k"))["keypair"]["id"])
+        assert (await any_cloud.ask("DELETE", "/os-keypairs/k")).status == 202
+    assert len(set(keys)) == 3
+    hosts = list[int]()
+    for _ in range(3):
+        await any_cloud.host("h")
+        path = "/os-services?binary=nova-compute"
+        [service] = (await any_cloud.get(path, user="admin"))["services"]
+        hosts.append(service["id"])
+        await any_cloud.compute.store.write(lambda tx: tx.execute(delete(Host)))
+    assert len(set(hosts)) == 3

@@ -24,6 +24,7 @@ from mooring.compute.tables.placing import Aggregate, AggregateHost, ServerGroup
 from mooring.compute.tables.quotas import QuotaDefault, QuotaLimit, QuotaLock
 from mooring.compute.tables.sharing import ShareMapping, SharePlace
 from mooring.store.base import Json, UtcTime
+from mooring.store.numbers import NEVER_AGAIN
 
 __all__ = ["Aggregate", "AggregateHost", "Base", "Host", "HostDrain", "HostFencing"]
 __all__ += ["ServerGroup", "ServerGroupMember"]
@@ -250,7 +251,7 @@ class InstanceAction(Base):
     """What somebody did to a server (facts/compute.md 1.8). `message` is "Error" when it failed."""
 
     __tablename__ = "instance_actions"
-    __table_args__ = (Index("instance_actions_of_server", "server_id", "id"),)
+    __table_args__ = (Index("instance_actions_of_server", "server_id", "id"), NEVER_AGAIN)
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     server_id: Mapped[str]
@@ -320,6 +321,7 @@ class Migration(Base):
         Index("migrations_of_server", "server_id"),
         Index("migrations_by_time", "created_at", "id"),
         Index("migrations_by_status", "status"),
+        NEVER_AGAIN,
     )
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -367,4 +369,7 @@ class Keypair(Base):
     fingerprint: Mapped[str]
     created_at: Mapped[datetime] = mapped_column(UtcTime)
 
-    __table_args__ = (UniqueConstraint("user_id", "name", name="one_keypair_of_each_name"),)
+    __table_args__ = (
+        UniqueConstraint("user_id", "name", name="one_keypair_of_each_name"),
+        NEVER_AGAIN,
+    )

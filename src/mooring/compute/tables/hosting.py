@@ -9,12 +9,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.compute.tables.base import Base
 from mooring.store.base import Json, UtcTime
+from mooring.store.numbers import NEVER_AGAIN
 
 
 class Host(Base):
     """A host, as its agent's last answer described it; shown as its `nova-compute` service."""
 
     __tablename__ = "hosts"
+    __table_args__ = NEVER_AGAIN
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     """The service id up to 2.52."""

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from mooring.compute.tables.base import Base
 from mooring.store.base import Json, UtcTime
+from mooring.store.numbers import NEVER_AGAIN
 
 
 class ServerGroup(Base):
@@ -57,6 +58,7 @@ class Aggregate(Base):
     """
 
     __tablename__ = "aggregates"
+    __table_args__ = NEVER_AGAIN
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     uuid: Mapped[str] = mapped_column(unique=True)
