@@ -118,7 +118,7 @@ class Crowd:
         await self.cloud.settle()
 
     def at(self, path: str) -> str:
-        return path if path.startswith(("/volume/", "/share/")) else self.root + path
+        return path if path.startswith(("/volume/", "/share/", "/identity/")) else self.root + path
 
     async def try_out(self, case: Case, name: str) -> list[str]:
         """Return what eight clients at once find wrong."""

@@ -16,6 +16,9 @@ FLAVOR = Ask(
     "flavor.id",
 )
 FLAVORS = Ask("POST", "/flavors", {"flavor": {"name": "{case}#", **_FLAVOR}}, "f#", "flavor.id")
+_PROJECT = Ask(
+    "POST", "/identity/v3/projects", {"project": {"name": "{case}#"}}, "p#", "project.id"
+)
 _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword"),
@@ -183,22 +186,23 @@ _FLAVORS = [
     ),
     Case(
         route=f"POST {_FLAVOR_ALL}/action addTenantAccess",
-        before=(FLAVOR,),
+        before=(FLAVOR, _PROJECT),
         path=f"{_FLAVOR_AT}/action",
-        body={"addTenantAccess": {"tenant": "p#"}},
+        body={"addTenantAccess": {"tenant": "{p#}"}},
         look=f"{_FLAVOR_AT}/os-flavor-access",
-        kept='"p#"',
+        kept='"{p#}"',
     ),
     Case(
         route=f"POST {_FLAVOR_ALL}/action removeTenantAccess",
         before=(
             FLAVOR,
-            Ask("POST", f"{_FLAVOR_AT}/action", {"addTenantAccess": {"tenant": "p#"}}),
+            _PROJECT,
+            Ask("POST", f"{_FLAVOR_AT}/action", {"addTenantAccess": {"tenant": "{p#}"}}),
         ),
         path=f"{_FLAVOR_AT}/action",
-        body={"removeTenantAccess": {"tenant": "p#"}},
+        body={"removeTenantAccess": {"tenant": "{p#}"}},
         look=f"{_FLAVOR_AT}/os-flavor-access",
-        gone='"p#"',
+        gone='"{p#}"',
     ),
 ]
 _KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
@@ -261,9 +265,9 @@ _OPERATING = [
     ),
     Case(
         route="DELETE /os-quota-sets/{project_id}",
-        path="/os-quota-sets/crowd",
-        before=(Ask("PUT", "/os-quota-sets/crowd", {"quota_set": {"cores": 77}}),),
-        look="/os-quota-sets/crowd",
+        path="/os-quota-sets/{p0}",
+        before=(_PROJECT, Ask("PUT", "/os-quota-sets/{p0}", {"quota_set": {"cores": 77}})),
+        look="/os-quota-sets/{p0}",
         gone='"cores": 77',
     ),
     Case(

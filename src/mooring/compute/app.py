@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from mooring.clients.image import ImageClient
 from mooring.clients.placement import PlacementClient
+from mooring.clients.projects import Projects
 from mooring.clients.share import ShareClient
 from mooring.clients.volume import VolumeClient
 from mooring.compute.actions.api import instance_actions
@@ -73,6 +74,7 @@ def _open(near: Surroundings) -> Compute:
         placement=PlacementClient(placement),
         volumes=VolumeClient(near.neighbour("volume")),
         shares=ShareClient(near.neighbour("share")),
+        projects=Projects(near.neighbour("identity")),
         agents=near.agents,
         clock=near.clock,
         fence=near.host_fence,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mooring.agent_api.client import Agents
     from mooring.clients.image import ImageClient
     from mooring.clients.placement import PlacementClient
+    from mooring.clients.projects import Projects
     from mooring.clients.share import ShareClient
     from mooring.clients.volume import VolumeClient
     from mooring.clock import Clock
@@ -86,6 +87,7 @@ class Compute:
         placement: PlacementClient,
         volumes: VolumeClient,
         shares: ShareClient,
+        projects: Projects,
         agents: Agents,
         clock: Clock,
         fence: HostFence,
@@ -95,7 +97,7 @@ class Compute:
     ) -> None:
         self.store, self.clock = store, clock
         self.images, self.placement, self.volumes = images, placement, volumes
-        self.shares, self.agents = shares, agents
+        self.shares, self.projects, self.agents = shares, projects, agents
         self.fence, self.own_user_id = fence, own_user_id
         self.settings = settings or ComputeSettings()
         self.outbox = outbox or Outbox(clock)

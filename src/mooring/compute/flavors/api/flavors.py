@@ -179,7 +179,8 @@ async def list_access(call: Call[Compute]) -> Reply:
     policy="os_compute_api:os-flavor-access:add_tenant_access",
 )
 async def allow_project(call: Call[Compute], body: Tenant) -> Reply:
-    """Let a project use a flavor; from 2.7 on a public one is refused."""
+    """Let a project that is known use a flavor; from 2.7 on a public one is refused."""
+    await call.service.projects.require(body.tenant, call.who)
     flavor_id, strict = call.path["flavor_id"], call.version >= (2, 7)
     projects = await call.service.store.write(
         lambda tx: flavors.allow(tx, call.who, flavor_id, body.tenant, private_only=strict)

@@ -38,7 +38,7 @@ _ALWAYS = (
 @api.get("/os-quota-sets/{project_id}", policy=None)
 async def show_quota(call: Call[Compute]) -> Reply:
     """Return what a project may use."""
-    project_id = _project(call, "show")
+    project_id = await _known_project(call, "show")
     found = await call.service.store.read(lambda tx: quota.find_limits(tx, project_id))
     return Reply(200, {"quota_set": {"id": project_id, **_shown(found, call.version)}})
 
@@ -46,7 +46,7 @@ async def show_quota(call: Call[Compute]) -> Reply:
 @api.get("/os-quota-sets/{project_id}/detail", policy=None)
 async def show_quota_detail(call: Call[Compute]) -> Reply:
     """Return what a project may use, and what it uses."""
-    project_id = _project(call, "detail")
+    project_id = await _known_project(call, "detail")
     found, in_use = await call.service.store.read(
         lambda tx: (quota.find_limits(tx, project_id), _in_use(tx, project_id))
     )
@@ -59,8 +59,10 @@ async def show_quota_detail(call: Call[Compute]) -> Reply:
 @api.get("/os-quota-sets/{project_id}/defaults", policy=f"{_RULE}defaults")
 async def show_default_quota(call: Call[Compute]) -> Reply:
     """Limits of a project that has none of its own."""
+    project_id = call.path["project_id"]
+    await call.service.projects.require(project_id, call.who)
     found = await call.service.store.read(quota.find_defaults)
-    body = {"id": call.path["project_id"], **_shown(found, call.version)}
+    body = {"id": project_id, **_shown(found, call.version)}
     return Reply(200, {"quota_set": body})
 
 
@@ -73,7 +75,7 @@ async def show_default_quota(call: Call[Compute]) -> Reply:
 )
 async def change_quota(call: Call[Compute], body: dict[str, bool | int | str | None]) -> Reply:
     """Set a project's own limits; below what it uses only with `force`."""
-    project_id = _project(call, "update")
+    project_id = await _known_project(call, "update")
     _refuse_a_user(call)
     asked = dict(body)
     force = asked.pop("force", False)
@@ -124,6 +126,16 @@ def _project(call: Call[Compute], verb: str) -> str:
     queries.check_keys(call, ("user_id",), strict_since=_STRICT_SINCE)
     project_id = call.path["project_id"]
     call.require(f"{_RULE}{verb}", {"project_id": project_id, "user_id": call.who.user_id})
+    return project_id
+
+
+async def _known_project(call: Call[Compute], verb: str) -> str:
+    """Return it as `_project`. Raises Invalid for one that identity does not know.
+
+    What a project has of its own can be deleted when it is gone from identity.
+    """
+    project_id = _project(call, verb)
+    await call.service.projects.require(project_id, call.who)
     return project_id
 
 
