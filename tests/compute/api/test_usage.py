@@ -132,3 +132,12 @@ async def test_a_period_begins_with_the_calendar_at_the_earliest(
     for end in ("0001-01-01T00:00:00", "0001-01-01T00:00:00%2B01:00"):
         answer = await any_cloud.ask("GET", f"{path}?end={end}", user="admin")
         assert fault_of(answer)[:2] == (400, "badRequest")
+
+
+@pytest.mark.parametrize(("word", "is_detailed"), [("True", True), ("tRUE", True), ("0", False)])
+async def test_servers_are_told_of_in_the_words_of_stock_clients(
+    any_cloud: ComputeAlone, word: str, is_detailed: bool
+) -> None:
+    await ran(any_cloud, 1, 2)
+    found = await any_cloud.get(f"{PATH}?{DAY}&detailed={word}", user="admin")
+    assert ["server_usages" in usage for usage in found["tenant_usages"]] == [is_detailed]

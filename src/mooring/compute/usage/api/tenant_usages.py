@@ -20,6 +20,8 @@ api = Api[Compute]()
 _PATH = "/os-simple-tenant-usage"
 _RULE = "os_compute_api:os-simple-tenant-usage:"
 _PAGES_SINCE: Version = (2, 40)
+_TRUE = ("1", "true")
+"""Nova's own word, and the one that the stock client sends for it, as `True`."""
 _USUAL = timedelta(weeks=4)
 _FIRST = datetime.min.replace(tzinfo=UTC)
 """The calendar's first moment: no period begins before it."""
@@ -30,7 +32,7 @@ async def list_usages(call: Call[Compute]) -> Reply:
     """List what all projects used that had servers; with `detailed=1` what each server did."""
     wish, page = _read(call, ("detailed",))
     found = await call.service.store.read(lambda tx: usages.report(tx, wish))
-    detailed = call.query.get("detailed") == "1"
+    detailed = call.query.get("detailed", "").lower() in _TRUE
     shown = [_show(project, found[project], wish, detailed=detailed) for project in found]
     return _paged(call, _PATH, page, {"tenant_usages": shown}, list(found.values()))
 
