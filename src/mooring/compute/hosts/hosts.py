@@ -152,15 +152,18 @@ def lowest_version(tx: Session) -> int:
     return _lowest_version.first(tx) or 0
 
 
-def tell_older(tx: Session, version: int) -> str:
+def tell_older(tx: Session, version: int, *, but_dead: bool = False) -> str:
     """Return which hosts are older than a service version, by name, for a refusal's message.
 
     "Hosts h1 (66), h2 (74) are older than service version 75", at most ten of them by name; "" when
-    none is. Those that are dead count until they are removed.
+    none is. Those that are dead count until they are removed, or all `but_dead` ones do.
     """
     if not 0 < lowest_version(tx) < version:
         return ""
-    old = [f"{host.name} ({host.version})" for host in find_all(tx) if 0 < host.version < version]
+    counted = [host for host in find_all(tx) if not (but_dead and host.forced_down)]
+    old = [f"{host.name} ({host.version})" for host in counted if 0 < host.version < version]
+    if not old:
+        return ""
     more = len(old) - _NAMED
     listed = ", ".join(old[:_NAMED]) + (f" and {more} more" if more > 0 else "")
     one = len(old) == 1
@@ -173,12 +176,17 @@ def are_too_old(tx: Session) -> bool:
     return 0 < lowest_version(tx) < ATTACHMENTS_VERSION
 
 
-def require_attachments(tx: Session) -> None:
-    """Raise Conflict while some host is too old for the attachments flow (specs 001)."""
-    if older := tell_older(tx, ATTACHMENTS_VERSION):
+def require_attachments(tx: Session, *, but_dead: bool = False) -> None:
+    """Raise Conflict while some host is too old for the attachments flow (specs 001).
+
+    Hosts that were forced down do not count when all `but_dead` ones do: who takes their servers
+    over is not to wait until they are upgraded.
+    """
+    if older := tell_older(tx, ATTACHMENTS_VERSION, but_dead=but_dead):
         raise Conflict(
-            f"{older} and cannot attach volumes this way. Nothing was attached; upgrade or remove "
-            "what is too old."
+            f"{older} and cannot attach volumes this way. Nothing was changed; upgrade or remove "
+            "what is too old.",
+            lasts=True,
         )
 
 

@@ -108,3 +108,13 @@ def check_volumes(server: Server, rows: Sequence[BlockDevice]) -> None:
                 f"Volume {row.volume_id} of instance {server.id} is {row.state}. Nothing was "
                 "changed; wait until it is attached or gone."
             )
+
+
+def check_gate(tx: Session, rows: Sequence[BlockDevice], *, of_dead_host: bool = False) -> None:
+    """Raise Conflict while some host is too old to be given a server's volumes (specs 001).
+
+    Who leaves its host gets attachments, and those need every host. A dead one does not count where
+    its servers are taken over: it could be neither upgraded nor removed before.
+    """
+    if rows:
+        hosts.require_attachments(tx, but_dead=of_dead_host)

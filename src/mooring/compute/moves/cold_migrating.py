@@ -240,8 +240,10 @@ def _require_answer(tx: Session, compute: Compute, name: str) -> None:
 def _begin(tx: Session, compute: Compute, who: Who, server: Server, size: Size) -> ColdMove:
     """Write down that a server is to move, perhaps to another size."""
     action = "migrate" if size.flavor_id == server.flavor_id else "resize"
-    now, rows = compute.clock.now(), devices.of_server(tx, server.id)
-    checks.check_volumes(server, [row for row in rows if row.volume_id])
+    now = compute.clock.now()
+    rows = [row for row in devices.of_server(tx, server.id) if row.volume_id]
+    checks.check_volumes(server, rows)
+    checks.check_gate(tx, rows)
     states.begin(tx, server, action, "resize_prep", now)
     new = New(
         uuid=str(uuid.uuid4()),
@@ -251,7 +253,7 @@ def _begin(tx: Session, compute: Compute, who: Who, server: Server, size: Size) 
         size=size,
     )
     row = migrations.add(tx, server, who, now, new)
-    disks = [moving(one) for one in rows if one.volume_id]
+    disks = [moving(one) for one in rows]
     shares = sharing.at(tx, server.id, server.host or "")
     return replace(
         _describe(tx, who, row, action, now),

@@ -66,8 +66,7 @@ async def evacuate(
         checks.check_reach(tx, source.name, host, reached)
         checks.check_copied(tx, server, source, None)
         rows = [row for row in devices.of_server(tx, server_id) if row.volume_id]
-        checks.check_volumes(server, rows)
-        _require_one_place(tx, source, rows)
+        _check_volumes(tx, server, source, rows)
         now, saga_id = compute.clock.now(), str(uuid.uuid4())
         states.begin(tx, server, _ACTION, "rebuilding", now)
         new = New(uuid=str(uuid.uuid4()), saga_id=saga_id, type=migrations.EVACUATION)
@@ -130,11 +129,14 @@ def _require_dead(tx: Session, server: Server) -> Host:
     return host
 
 
-def _require_one_place(tx: Session, source: Host, rows: list[BlockDevice]) -> None:
-    """Raise Conflict for a volume that an earlier move left at another host, too.
+def _check_volumes(tx: Session, server: Server, source: Host, rows: list[BlockDevice]) -> None:
+    """Raise Conflict unless each volume can be given to another host now, and to it alone.
 
-    One that waits at no host counts as one of the dead host, and goes along like the others.
+    An earlier move may have left one at another host, too. One that waits at no host counts as one
+    of the dead host, and goes along like the others.
     """
+    checks.check_volumes(server, rows)
+    checks.check_gate(tx, rows, of_dead_host=True)
     for row in rows:
         for place in disk_places.of_device(tx, row.id):
             if place.host not in {source.name, NOWHERE}:

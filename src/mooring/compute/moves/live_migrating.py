@@ -63,6 +63,7 @@ async def live_migrate(
         checks.check_copied(tx, server, source, host)
         rows = [row for row in devices.of_server(tx, server_id) if row.volume_id]
         checks.check_volumes(server, rows)
+        checks.check_gate(tx, rows)
         states.begin(tx, server, _ACTION, "migrating", now)
         move_id = str(uuid.uuid4())
         row = migrations.add(tx, server, who, now, New(uuid=move_id, saga_id=saga_id))

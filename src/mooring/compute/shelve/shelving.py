@@ -205,10 +205,12 @@ def _start_here(tx: Session, compute: Compute, who: Who, server: Server, saga_id
 def _at_host(tx: Session, server: Server, host: str) -> list[MovingDisk]:
     """Return the volumes that a host is to let go; not those that wait already.
 
-    Raises Conflict while one of them is on its way, or at another host, too.
+    Raises Conflict while one of them is on its way, or at another host, too, or some host is too
+    old for the attachments that keep them.
     """
     rows = [row for row in devices.of_server(tx, server.id) if row.volume_id]
     checks.check_volumes(server, rows)
+    checks.check_gate(tx, rows)
     for row in rows:
         for place in disk_places.of_device(tx, row.id):
             if place.host not in {host, NOWHERE}:
