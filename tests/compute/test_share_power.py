@@ -307,6 +307,8 @@ async def test_a_detach_of_a_running_guest_in_error_leaves_everything(cloud: Sha
         ("os-migrateLive", {"host": None, "block_migration": "auto"}, 409, "detach its shares"),
         ("rebuild", {"imageRef": "image"}, 400, "detach its shares"),
         ("shelve", None, 409, "detach its shares"),
+        ("suspend", None, 409, "detach its shares"),
+        ("evacuate", {}, 409, "detach its shares"),
         ("migrate", None, 409, "--os-compute-api-version 2.106"),
         ("resize", {"flavorRef": "2"}, 409, "--os-compute-api-version 2.106"),
     ],

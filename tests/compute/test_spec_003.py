@@ -29,6 +29,7 @@ from tests.compute.shared_moves import (
     takes,
 )
 from tests.compute.sharing import SharingCloud
+from tests.compute.verifying import force_down
 
 pytestmark = pytest.mark.anyio
 LARGER = "84"
@@ -108,21 +109,31 @@ async def test_a_guest_whose_shares_cannot_be_had_elsewhere_is_never_off(sharing
 # -- functional tests: mount path mismatch -----------------------------------------------------
 
 
-def elsewhere() -> MountSettings:
-    return MountSettings(shares=GuestShareSettings(nfs_mount_point_base="/elsewhere"))
+def elsewhere(protocol: str = "NFS") -> MountSettings:
+    bases = {"NFS": {"nfs_mount_point_base": "/elsewhere"}}
+    bases["CEPHFS"] = {"cephfs_mount_point_base": "/elsewhere"}
+    return MountSettings(shares=GuestShareSettings(**bases[protocol]))
 
 
+@pytest.mark.parametrize("protocol", ["NFS", "CEPHFS"])
 async def test_a_mount_path_mismatch_is_a_clear_error_before_anything_moves(
-    sharing: Sharing,
+    cloud: SharingCloud, protocol: str
 ) -> None:
-    await sharing.cloud.change_host(sharing.destination, mounts=elsewhere())
+    """Equal bases are asked for of those protocols alone that the server has shares of."""
+    sharing = await server_with_shares(cloud, await cloud.make_share(protocol))
+    await cloud.change_host(sharing.destination, mounts=elsewhere(protocol))
+    before = await sharing.see()
     for value in (None, {"host": sharing.destination}):
         answer = await sharing.ask("migrate", value)
         assert answer.status == 400
-        assert f"{sharing.destination} is mounting NFS shares below /elsewhere" in answer.text
+        said = f"{sharing.destination} is mounting {protocol} shares below /elsewhere"
+        assert said in answer.text
         assert "Nothing was changed" in answer.text
-    assert await sharing.status() == "ACTIVE"
-    await sharing.has(rules="s", mounts="s", guest="s")
+    assert (await sharing.status(), await sharing.see()) == ("ACTIVE", before)
+    other = {"NFS": "CEPHFS", "CEPHFS": "NFS"}[protocol]
+    await cloud.change_host(sharing.destination, mounts=elsewhere(other))
+    await sharing.act("migrate")
+    assert (await sharing.status(), await sharing.host()) == ("VERIFY_RESIZE", sharing.destination)
 
 
 async def test_a_resize_that_only_a_host_with_other_mounts_has_room_for_says_so(
@@ -282,6 +293,54 @@ async def test_no_status_changes_and_no_share_notification_is_sent_on_the_way(
         told = [one.event_type for one in await cloud.told("compute")]
         assert len(told) > len(before)
         assert not [event for event in told[len(before) :] if "share" in event]
+
+
+# -- what remains blocked ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "value", "status"),
+    [
+        ("evacuate", {}, 409),
+        ("rebuild", {"imageRef": "image"}, 400),
+        ("shelve", None, 409),
+        ("suspend", None, 409),
+        ("os-migrateLive", {"host": None, "block_migration": "auto"}, 409),
+    ],
+)
+async def test_other_moves_and_what_stops_a_guest_remain_blocked_in_the_new_version(
+    sharing: Sharing, action: str, value: object, status: int
+) -> None:
+    """Evacuate, rebuild, shelve and suspend remain blocked for servers with share attachments."""
+    cloud = sharing.cloud
+    if action == "evacuate":
+        cloud.hypervisor(sharing.source).crash(sharing.server_id)
+        await force_down(cloud, sharing.source, down=True)
+    value = {"imageRef": cloud.image_id} if action == "rebuild" else value
+    before = await cloud.actions(sharing.server_id)
+    answer = await sharing.ask(action, value, version=NEW)
+    assert answer.status == status, answer.text
+    assert "detach its shares" in answer.text
+    assert await cloud.actions(sharing.server_id) == before
+    assert (await sharing.see()).rules == [{sharing.source}] * 2
+
+
+async def test_no_share_is_attached_or_detached_before_the_user_s_word(cloud: SharingCloud) -> None:
+    """Concurrent share attach and detach are prevented by the vm_state check in the shares API."""
+    sharing = await server_with_shares(cloud, await cloud.make_share(), runs=False)
+    other = await cloud.make_share()
+    for word in ("revertResize", "confirmResize"):
+        await sharing.act("migrate")
+        attached = await cloud.add_share(sharing.server_id, other)
+        detached = await cloud.remove_share(sharing.server_id, sharing.shares[0])
+        for answer in (attached, detached):
+            assert answer.status == 409
+            assert "while it is in vm_state resized" in answer.text
+        await cloud.settle()
+        await sharing.has(rules="sd", mounts="", guest="")
+        await sharing.act(word)
+    assert (await cloud.add_share(sharing.server_id, other)).status == 201
+    await cloud.settle()
 
 
 # -- the gates ---------------------------------------------------------------------------------
