@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,6 +70,47 @@ async def test_a_volume_grows_under_its_guest(cloud: ComputeCloud) -> None:
     await require_one_truth(cloud, server_id, volume_id, 2)
     assert await noted_gib(cloud, volume_id) == 2
     assert (await cloud.actions(server_id))[-1] == ("extend_volume", None)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_end_of_a_growth_is_told_with_the_new_size_once_it_is_completed(
+    tmp_path: Path, *, fails: bool
+) -> None:
+    """Send a resize.end notification with the new volume size; a growth that fails sends none."""
+    async with ComputeCloud(tmp_path, notifications=("keep",)) as cloud:
+        _, volume_id = await attached(cloud)
+        before = len(await cloud.told("volume"))
+
+        async def told() -> list[tuple[str, str, int]]:
+            return [
+                (one.event_type, one.payload["status"], one.payload["size"])
+                for one in (await cloud.told("volume"))[before:]
+                if "resize" in one.event_type
+            ]
+
+        knobs = cloud.hypervisor().knobs
+        knobs.hold("resize_disk")
+        if fails:
+            knobs.fail("resize_disk", Conflict("No."))
+        await extend(cloud, volume_id)
+        await cloud.volume.sagas.settle(1.0)
+        assert await told() == [("volume.resize.start", "extending", 1)]
+        knobs.release("resize_disk")
+        await cloud.settle()
+        ends = [] if fails else [("volume.resize.end", "in-use", 2)]
+        assert (await told())[1:] == ends
+
+
+async def test_only_the_host_that_has_the_server_is_to_be_new_enough(tmp_path: Path) -> None:
+    """Nova checks the target compute service version."""
+    async with ComputeCloud(tmp_path, hosts=("host1", "host2")) as cloud:
+        server_id, volume_id = await attached(cloud)
+        host = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
+        await cloud.change_host(next(one for one in cloud.hosts if one != host), version=73)
+        await extend(cloud, volume_id)
+        await cloud.settle()
+        assert await cloud.volume_status(volume_id) == "in-use"
+        assert (await cloud.volume_api("GET", f"/volumes/{volume_id}"))["volume"]["size"] == 2
 
 
 async def test_an_event_with_another_servers_id_fails_no_extend(cloud: ComputeCloud) -> None:
