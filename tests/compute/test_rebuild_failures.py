@@ -69,6 +69,29 @@ async def test_a_stopped_server_whose_reimage_is_refused_stays_stopped(cloud: Co
     assert await cloud.volume_status(volume_id) == "in-use"
 
 
+async def test_a_server_in_error_whose_reimage_is_refused_goes_back_to_error(
+    cloud: ComputeCloud,
+) -> None:
+    """The instance status should go back to what it was."""
+    server_id, volume_id = await make_booted(cloud)
+    reset = {"os-resetState": {"state": "error"}}
+    path = f"/servers/{server_id}/action"
+    assert (await cloud.ask("POST", path, reset, user="admin")).status == 202
+    Between(cloud).answer("POST", "/action os-reimage", 400)
+    await rebuild_well(cloud, server_id, name="other")
+    assert await state(cloud, server_id) == ("ERROR", None)
+    assert (await cloud.actions(server_id))[-1] == ("rebuild", "Error")
+    assert (await cloud.server(server_id))["name"] == "s"
+    guest = await cloud.known_agents["host1"].show_server(server_id)
+    assert guest is not None
+    assert guest.state == "running"
+    assert await cloud.volume_status(volume_id) == "in-use"
+    await cloud.look_at_hosts()
+    await rebuild_well(cloud, server_id)
+    assert await state(cloud, server_id) == ("ACTIVE", None)
+    assert await image_of(cloud, volume_id) == NEW
+
+
 async def test_an_attachment_that_cannot_be_changed_leaves_the_server_as_it_was(
     cloud: ComputeCloud,
 ) -> None:

@@ -220,8 +220,21 @@ async def test_placements_word_on_the_trait_counts(cloud: ComputeCloud) -> None:
     await placement.put_traits(provider.uuid, had - {"COMPUTE_REBUILD_BFV"})
     await refused(cloud, server_id, "RebuildVolumeBackedServerNotSupport")
     await placement.put_traits(provider.uuid, had)
-    assert (await rebuild(cloud, server_id)).status in (200, 202)
-    await cloud.settle()
+    await rebuild_well(cloud, server_id)
+
+
+async def test_where_placement_does_not_know_the_trait_one_of_an_operator_stands_for_it(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await make_booted(cloud)
+    placement, custom = cloud.compute.placement, "CUSTOM_COMPUTE_REBUILD_BFV"
+    (provider,) = await placement.providers(name="host1")
+    had = await placement.traits(provider.uuid)
+    made = await cloud.ask("PUT", f"/placement/traits/{custom}", user="admin", version="1.39")
+    assert made.status == 201, made.text
+    await placement.put_traits(provider.uuid, had - {"COMPUTE_REBUILD_BFV"} | {custom})
+    await rebuild_well(cloud, server_id)
+    assert await image_of(cloud, volume_id) == NEW
 
 
 async def test_a_multiattach_root_volume_is_400(cloud: ComputeCloud) -> None:
