@@ -35,6 +35,7 @@ from mooring.notify.outbox import Outbox
 from mooring.notify.targets import LogTarget, Target
 from mooring.saga.engine import Engine
 from mooring.saga.seal import Sealer, load_sealer
+from mooring.secret_file import remove_unfinished
 from mooring.service import COMMON_BOUNDS, HostUses, Loop, Service, Surroundings
 from mooring.services import FLEET, IDENTITY, SERVICES
 from mooring.store.base import Store, open_store
@@ -245,6 +246,7 @@ async def open_cloud(outside: Outside, services: Sequence[Service[Any]] = SERVIC
 async def _open(cloud: Cloud) -> None:
     outside, services = cloud.outside, cloud.services
     settings = outside.settings
+    await asyncio.to_thread(remove_unfinished, settings.state_path)
     sealer = load_sealer(settings.state_path / installation.SEAL_KEY)
     if IDENTITY.name in cloud.stores:
         await _agree_on_keys(cloud, sealer)

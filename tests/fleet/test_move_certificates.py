@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
@@ -157,6 +158,27 @@ async def test_a_host_keeps_its_key_and_takes_nothing_for_another(members: Membe
     with pytest.raises(Conflict, match="another key"):
         identity.take(wrong)
     assert held(running) == given
+
+
+async def test_a_host_keeps_no_key_of_a_set_that_it_does_not_show(
+    members: Members, tmp_path: Path
+) -> None:
+    """One is killed before it has removed the former set, another before it shows the new one."""
+    running = await members.join("h2")
+    await renewal.renew_all_moves(members.fleet)
+    killed, settings = tmp_path / "killed", running.agent.settings
+    shutil.copytree(
+        settings.state_dir,
+        killed,
+        symlinks=True,
+        ignore=lambda _, names: [name for name in names if name.startswith("journal")],
+    )
+    other = killed / f"{LINK}.set-0123456789abcdef"
+    shutil.copytree(killed / LINK, other)
+    (killed / KEY).write_bytes((other / "serverkey.pem").read_bytes())
+    async with open_agent(replace(settings, state_dir=killed)) as anew:
+        assert held(anew) == held(running)
+        assert len([path for path in killed.glob(f"{LINK}*") if not path.is_symlink()]) == 1
 
 
 async def test_a_host_without_valid_ones_takes_no_guests(members: Members) -> None:

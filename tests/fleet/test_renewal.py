@@ -11,8 +11,8 @@ import structlog
 
 from mooring import certificates
 from mooring.agent import membership
-from mooring.agent.certificate import KEY, Credentials
-from mooring.agent.membership import Membership
+from mooring.agent.certificate import Credentials
+from mooring.agent.membership import RENEWAL_KEY, Membership
 from mooring.agent_api.client import Agents
 from mooring.agent_api.joining import JoinRequest, read_token
 from mooring.clock import SimulatedClock
@@ -86,7 +86,7 @@ async def test_what_ends_soon_is_renewed_and_nothing_else(
     assert abs(left - timedelta(seconds=CERTIFICATE_LIFETIME_S)) < timedelta(seconds=2)
     assert (await fleet.host("h2")).certificate == member.certificate
     assert membership.read(tmp_path / "h2") == member
-    assert not (tmp_path / "h2" / KEY).exists()
+    assert not (tmp_path / "h2" / RENEWAL_KEY).exists()
     assert round((await fleet.certified_s())["h2"] - left.total_seconds()) == 0
     await renewal.renew_due(fleet)
     assert credentials.member == member

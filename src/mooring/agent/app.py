@@ -20,6 +20,7 @@ from mooring.agent import (
     disks,
     guest_shares,
     host,
+    membership,
     mirrors,
     moves,
     servers,
@@ -45,6 +46,7 @@ from mooring.agent.hypervisor_memory import Remembered, Way, recall, remember
 from mooring.agent.images import Check, ImageCache
 from mooring.agent.late_disks import LateDisks
 from mooring.agent.mounts import Mounts
+from mooring.agent.move_identity import MoveIdentity
 from mooring.agent.qemu_img import ImageInfo, QemuImg, read_virtual_bytes
 from mooring.agent.run import Runner
 from mooring.agent.seclusion import seclude
@@ -60,6 +62,7 @@ from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
 from mooring.probe import NoProbe, Probe
+from mooring.secret_file import remove_unfinished
 
 if TYPE_CHECKING:
     from mooring.agent.libvirt.hypervisor import LibvirtHypervisor
@@ -122,6 +125,7 @@ async def open_agent(
     """
     async with AsyncExitStack() as stack:
         _lock(settings.state_dir, stack)
+        await asyncio.to_thread(_remove_old_keys, settings)
         journal = Journal(settings.state_dir / "journal.sqlite")
         stack.push_async_callback(journal.close)
         runner = Runner(journal, str(settings.state_dir.absolute()))
@@ -249,6 +253,13 @@ def _lock(state_dir: Path, stack: AsyncExitStack) -> None:
         raise Conflict(
             f"Another agent runs in {state_dir}. Stop it, or give this one a directory of its own."
         ) from None
+
+
+def _remove_old_keys(settings: AgentSettings) -> None:
+    """Remove the private keys that a killed agent has left: unfinished ones, and former ones."""
+    remove_unfinished(settings.state_dir)
+    membership.forget_used_keys(settings.state_dir)
+    MoveIdentity(settings).forget_former()
 
 
 async def _look_at(journal: Journal, boot_file: Path) -> None:

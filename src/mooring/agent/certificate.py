@@ -23,7 +23,6 @@ from mooring.errors import Conflict, Forbidden
 from mooring.fence.journal import Answer
 from mooring.fence.threads import run_to_end
 
-KEY = "renewal.key"
 handlers = Handlers[Agent]()
 
 
@@ -36,7 +35,7 @@ class Credentials:
 
     def show(self) -> Shown:
         """Return the certificate, and a request for the next with a key of its own."""
-        key = membership.ensure_key(self._state_dir / KEY)
+        key = membership.ensure_key(self._state_dir / membership.RENEWAL_KEY)
         wish = certificates.make_request(key, self.member.name).decode("ascii")
         return Shown(self.member.certificate, wish)
 
@@ -44,7 +43,7 @@ class Credentials:
         """Show another certificate from the next connection on. Raises Conflict, Invalid."""
         if certificate == self.member.certificate:
             return
-        file = self._state_dir / KEY
+        file = self._state_dir / membership.RENEWAL_KEY
         key = membership.ensure_key(file)
         if not certificates.is_for(certificate.encode(), key):
             raise Conflict("This certificate is for another key. Ask for the request again.")

@@ -94,8 +94,10 @@ class Connections:
         mounts.add_users(self._mount_points)
 
     def prepare(self) -> None:
-        """Make the directory."""
+        """Make the directory, and remove what was never whole."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in self._directory.glob(f"*{files.PARTIAL}"):
+            left.unlink(missing_ok=True)
 
     async def release_unused(self) -> None:
         """Unmount, and log out, where an agent before this one has not come to it."""

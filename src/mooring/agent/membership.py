@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
@@ -20,10 +19,11 @@ from mooring.agent_api.joining import JoinToken, fetch_authority, join
 from mooring.certificates import Held
 from mooring.errors import Conflict, Invalid
 from mooring.probe import Probe
-from mooring.secret_file import write_secret
+from mooring.secret_file import ensure_secret, write_secret
 
 FILE = "membership.json"
-KEY = "joining.key"
+KEY, RENEWAL_KEY = "joining.key", "renewal.key"
+"""Keys on their way to be the host's own: of the first certificate, and of the next one."""
 
 
 class Membership(Struct, frozen=True, kw_only=True):
@@ -91,6 +91,17 @@ def write(state_dir: Path, member: Membership) -> None:
     write_secret(state_dir / FILE, msgspec.json.format(msgspec.json.encode(member)))
 
 
+def forget_used_keys(state_dir: Path) -> None:
+    """Remove the keys on their way that are the host's own by now. Blocking. Raises Invalid.
+
+    A host that is killed behind its certificate keeps them, and would have them certified again.
+    """
+    member = read(state_dir)
+    for path in (state_dir / KEY, state_dir / RENEWAL_KEY):
+        if member is not None and path.exists() and path.read_text("ascii") == member.key:
+            path.unlink()
+
+
 def _settle(state_dir: Path, member: Membership) -> None:
     write(state_dir, member)
     (state_dir / KEY).unlink(missing_ok=True)
@@ -109,13 +120,4 @@ def _check_same(state_dir: Path, member: Membership, token: JoinToken) -> None:
 def ensure_key(path: Path) -> bytes:
     """Return the key in a file, made whole when it is missing; two who make it find one."""
     path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.fresh.{os.getpid()}")
-        write_secret(fresh, certificates.new_key())
-        try:
-            os.link(fresh, path)
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-    return path.read_bytes()
+    return ensure_secret(path, certificates.new_key)

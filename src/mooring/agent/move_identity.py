@@ -86,6 +86,20 @@ class MoveIdentity:
         found = {field: _read_text(self.directory / names[0]) for field, names in _NAMES.items()}
         return MoveCertificates(**found) if all(found.values()) else None
 
+    def forget_former(self) -> None:
+        """Remove what no move uses: other sets than the one that is linked, and a key that is used.
+
+        A host that is killed while it takes certificates leaves them, and each set has a key.
+        """
+        linked = self._state_dir / LINK
+        used = linked.readlink().name if linked.is_symlink() else ""
+        for one in self._state_dir.glob(f"{_SETS}*"):
+            if one.name != used:
+                shutil.rmtree(one, ignore_errors=True)
+        file = self._state_dir / KEY
+        if file.exists() and file.read_text("ascii") == _read_text(linked / _KEYS[0]):
+            file.unlink()
+
     def _lay_down(self, given: MoveCertificates, key: bytes) -> None:
         """Write a whole set of files, and let the link name it."""
         former = sorted(self._state_dir.glob(f"{_SETS}*"))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mooring import qcow2
+from mooring.agent.files import PARTIAL
 from mooring.agent_api.captures import DiskFormat
 from mooring.errors import Invalid
 
@@ -70,7 +71,7 @@ def write_empty(target: Path, disk_format: DiskFormat, size_bytes: int) -> None:
     if disk_format == "raw":
         _write_hole(target, size_bytes)
         return
-    raw = target.with_name(f"{target.name}.raw")
+    raw = target.with_name(f"{target.name}.raw{PARTIAL}")
     try:
         _write_hole(raw, size_bytes)
         write_qcow2(raw, target)

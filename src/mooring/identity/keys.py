@@ -12,7 +12,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from mooring.errors import Invalid, Unauthenticated
-from mooring.secret_file import write_secret
+from mooring.secret_file import ensure_secret, write_secret
 
 TOKEN_KEYS = "token-keys"  # noqa: S105  (a file's name)
 """The file that has them, in the state directory."""
@@ -28,8 +28,7 @@ class TokenKeys:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        if not path.exists():
-            write_secret(path, new_keys())
+        ensure_secret(path, new_keys)
         self._stamp, self._make, self._read = self._load()
         self.sealed = b""
         """What the database had when it was looked at last; empty before."""

@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from mooring.errors import Invalid, MooringError
 from mooring.metrics.reading import Watched, read
-from mooring.secret_file import write_secret
+from mooring.secret_file import ensure_secret
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,17 +36,20 @@ def ensure_token(path: Path) -> str:
 
     Raises Invalid when somebody else than its owner may use the file, or it is empty.
     """
-    if not path.exists():
-        write_secret(path, f"{secrets.token_urlsafe(_ENTROPY_BYTES)}\n".encode())
     try:
+        content = ensure_secret(path, _make_token)
         if path.stat().st_mode & _OTHERS:
             raise Invalid(f"Others may read {path}: chmod 600 it, and better make a new token.")
-        token = path.read_text(encoding="ascii").strip()
+        token = content.decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise Invalid(f"{path} cannot be read: {error}. Remove it to get a new one.") from error
     if not token:
         raise Invalid(f"{path} is empty. Remove it to get a new one.")
     return token
+
+
+def _make_token() -> bytes:
+    return f"{secrets.token_urlsafe(_ENTROPY_BYTES)}\n".encode()
 
 
 def build(watched: Watched, token: str) -> ASGIApp:

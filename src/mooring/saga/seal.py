@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mooring.errors import Bug, Invalid
-from mooring.secret_file import write_secret
+from mooring.secret_file import ensure_secret
 
 _NONCE_BYTES = 12
 _KEY_BYTES = 32
@@ -42,15 +41,9 @@ def load_sealer(path: Path) -> Sealer:
     """Return the sealer whose key lies at `path`, made with mode 0600 when it is missing.
 
     Of several processes that make one at the same time all have the first one's. Raises Invalid for
-    a file that holds no key.
+    a file that holds no key, Unavailable when it cannot be made.
     """
-    if not path.exists():
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-        write_secret(fresh, AESGCM.generate_key(_KEY_BYTES * 8))
-        with suppress(FileExistsError):
-            os.link(fresh, path)
-        fresh.unlink()
-    key = path.read_bytes()
+    key = ensure_secret(path, lambda: AESGCM.generate_key(_KEY_BYTES * 8))
     if len(key) != _KEY_BYTES:
         raise Invalid(f"{path} holds no key. Restore it from a backup (docs/backup.md).")
     return Sealer(key)

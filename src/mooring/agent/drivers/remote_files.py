@@ -391,7 +391,8 @@ class RemoteFiles(FileSnapshots):
 
     def _is_root_there(self) -> bool:
         """Return whether a file that this agent makes belongs to root."""
-        with tempfile.NamedTemporaryFile(dir=self.directory / RECORDS) as file:
+        # Without a name, so that nothing is left of it when this agent is killed.
+        with tempfile.TemporaryFile(dir=self.directory / RECORDS) as file:
             return os.fstat(file.fileno()).st_uid == 0
 
 
