@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import shutil
@@ -91,9 +92,28 @@ def test_a_file_of_a_share_that_everybody_may_write_to_stays_so(
 def test_what_a_link_leads_to_is_not_given(emulator: EmulatorFiles, file: Path) -> None:
     before, link = rights(file), file.with_name("link")
     link.symlink_to(file)
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(Unavailable, match="link is neither a file nor a disk"):
         emulator.give(link)
     assert rights(file) == before
+
+
+def test_a_file_that_root_may_not_open_is_left_to_its_storage(
+    emulator: EmulatorFiles, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of NFS that squashes root may let QEMU's user open it nevertheless."""
+    before, link = rights(file), file.with_name("link")
+    link.symlink_to(file)
+
+    def refuse(path: Path, *how: int) -> int:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    emulator.give(file)
+    emulator.let_read(file)
+    emulator.give_disk(FileSource(str(file), "raw"))
+    assert rights(file) == before
+    with pytest.raises(Unavailable, match="link is neither a file nor a disk"):
+        emulator.give(link)
 
 
 def test_without_a_user_of_its_own_nothing_is_given(file: Path) -> None:

@@ -72,7 +72,10 @@ class EmulatorFiles:
             await run_to_end(lambda: self.give_disk(source))
 
     def give_disk(self, source: Source) -> None:
-        """Give all files of a volume: QEMU merges one into another. Blocking. Raises Invalid."""
+        """Give all files of a volume: QEMU merges one into another. Blocking.
+
+        Raises Invalid, and Unavailable for a link.
+        """
         if self.user is not None and isinstance(source, FileSource):
             for layer in read_layers(Layer(Path(source.path), source.format)):
                 self.give(layer.path)
@@ -86,7 +89,7 @@ class EmulatorFiles:
                 self.let_read(layer.path)
 
     def give(self, path: Path) -> None:
-        """Let QEMU's user write to a file, and nobody else but root. Blocking.
+        """Let QEMU's user write to a file, and nobody else but root. Blocking. Raises Unavailable.
 
         Its group is root's, and has the same rights unless nobody but the owner had any: a guest
         that the release before started runs as root, with what rights libvirt left it of root's.
@@ -95,7 +98,7 @@ class EmulatorFiles:
             self._hand_over(path, self.user.uid, 0, lambda mode: mode | (mode & _READS) >> 1)
 
     def let_read(self, path: Path) -> None:
-        """Let QEMU's user read a file that stays root's. Blocking."""
+        """Let QEMU's user read a file that stays root's. Blocking. Raises Unavailable."""
         if self.user is not None:
             self._hand_over(path, 0, self.user.gid, lambda mode: mode | _READS)
 
@@ -149,15 +152,39 @@ class EmulatorFiles:
         except FileNotFoundError:
             # Whoever is to open it is told by libvirt.
             return
+        except PermissionError as error:
+            _check_kind(path, real.lstat().st_mode)
+            _log_kept(path, error)
+            return
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _no_disk(path) from error
+            raise
         try:
             _change(handle, path, uid, gid, more)
         except OSError as error:
             if error.errno not in _REFUSED:
                 raise
-            # A server of NFS that squashes root: its own rights decide whether QEMU may open it.
-            log.info("a storage keeps the owner of a file", path=str(path), reason=str(error))
+            _log_kept(path, error)
         finally:
             os.close(handle)
+
+
+def _log_kept(path: Path, error: OSError) -> None:
+    # A server of NFS that squashes root: its own rights decide whether QEMU may open it.
+    log.info("a storage keeps the owner of a file", path=str(path), reason=str(error))
+
+
+def _check_kind(path: Path, mode: int) -> None:
+    if not (stat.S_ISREG(mode) or stat.S_ISBLK(mode)):
+        raise _no_disk(path)
+
+
+def _no_disk(path: Path) -> Unavailable:
+    return Unavailable(
+        f"{path.name} is neither a file nor a disk, and no guest gets it. Put the file back in its "
+        "place, and ask again."
+    )
 
 
 def _let_group(device: Path, gid: int) -> None:
@@ -167,8 +194,7 @@ def _let_group(device: Path, gid: int) -> None:
 
 def _change(handle: int, path: Path, uid: int, gid: int, more: Callable[[int], int]) -> None:
     found = os.fstat(handle)
-    if not (stat.S_ISREG(found.st_mode) or stat.S_ISBLK(found.st_mode)):
-        raise Unavailable(f"{path.name} is neither a file nor a disk, and no guest gets it.")
+    _check_kind(path, found.st_mode)
     mode = stat.S_IMODE(found.st_mode)
     wanted = more(mode)
     if not mode & stat.S_IWOTH:
