@@ -44,10 +44,20 @@ class Places(Struct, frozen=True):
 def read(domain: Any) -> Places:
     """Return both sides. Raises Bug for a domain that is not ours."""
     config = domain_xml.read_domain(domain.XMLDesc(INACTIVE))
-    live = domain_xml.read_domain(domain.XMLDesc(0)) if domain.isActive() else None
+    live = read_live(domain)
     if config is None:
         raise Bug(f"The domain {domain.name()} is none of Mooring's.")
-    return Places(config, live)
+    return Places(config, domain_xml.read_domain(live) if live else None)
+
+
+def read_live(domain: Any) -> str | None:
+    """Return the XML of the running guest, None for one that is off.
+
+    Of one that is off libvirt answers the definition, also where it ran a moment ago: what it says
+    itself tells the two apart.
+    """
+    xml: str = domain.XMLDesc(0)
+    return xml if domain_xml.is_live(xml) else None
 
 
 def plug(domain: Any, server_id: str, disk: DiskPlan, *, direct: bool) -> str:

@@ -217,6 +217,11 @@ def read_cpu(xml: str) -> str:
     return "" if cpu is None else ET.tostring(cpu, encoding="unicode")
 
 
+def is_live(xml: str) -> bool:
+    """Whether the XML of a domain is that of a running guest: nothing else has a number."""
+    return parse(xml).get("id") is not None
+
+
 def read_domain(xml: str) -> Definition | None:
     """Return what the XML of a domain says; None for one that is not ours."""
     domain = parse_named(xml)

@@ -191,7 +191,10 @@ def look(domain: Any, volume_id: str) -> Stand:
     # Before the files: those of a job that ends between the two are read as it leaves them.
     job: dict[str, int] = domain.blockJobInfo(device, 0)
     kind = job.get("type") if job else None
-    files = open_files.read_files(domain.XMLDesc(0), volume_id)
+    if (xml := devices.read_live(domain)) is None:
+        # It has ended meanwhile, so nobody has the files open.
+        return look(domain, volume_id)
+    files = open_files.read_files(xml, volume_id)
     layers = [Layer(Path(file.path), file.format) for file in files]
     indexes = {Path(file.path).name: file.index for file in files}
     return Stand(device=device, layers=layers, live=True, indexes=indexes, job=kind)
