@@ -14,7 +14,7 @@ import pytest
 
 from mooring.agent.settings import AgentSettings
 from mooring.agent_api.moves import Arrival, Portrait
-from mooring.errors import Conflict
+from mooring.errors import Conflict, NotFound, Unavailable
 from tests.agent.hosts import new_id
 
 libvirt: Any = pytest.importorskip("libvirt")
@@ -26,6 +26,8 @@ class Domain:
 
     def __init__(self, real: Any) -> None:
         self._real, self.sent = real, list[tuple[str, int]]()
+        self.refuses: Callable[[], None] | None = None
+        self.is_here = True
 
     def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
         """Nothing is copied."""
@@ -40,8 +42,10 @@ class Domain:
         return {"type": libvirt.VIR_DOMAIN_JOB_NONE}
 
     def migrateToURI3(self, uri: str, _: dict[str, Any], flags: int) -> None:  # noqa: N802  (so, too)
-        """Note where to and how."""
+        """Note where to and how; or say what the other daemon says."""
         self.sent.append((uri, flags))
+        if self.refuses is not None:
+            self.refuses()
 
 
 class Daemon:
@@ -94,7 +98,8 @@ def host(tmp_path: Path, daemon: Daemon) -> Any:
             self._connection = connection
 
         def _domain(self, server_id: str) -> Any:
-            del server_id
+            if not daemon.domain.is_here:
+                raise NotFound(f"Host h2 has no guest {server_id}.")
             return daemon.domain
 
     (tmp_path / "guests").mkdir()
@@ -136,3 +141,21 @@ async def test_a_guest_that_writes_faster_than_it_is_sent_is_slowed_down(
     assert flags & libvirt.VIR_MIGRATE_AUTO_CONVERGE
     assert flags & libvirt.VIR_MIGRATE_LIVE
     assert not flags & libvirt.VIR_MIGRATE_POSTCOPY
+
+
+@pytest.mark.parametrize(
+    ("is_here", "error", "said"),
+    [(True, Unavailable, "did not arrive"), (False, NotFound, "Host h2 has no guest")],
+)
+async def test_a_daemon_that_has_no_such_guest_is_told_from_the_other_hosts(
+    host: Any, daemon: Daemon, is_here: bool, error: type[Exception], said: str
+) -> None:
+    """The daemon here repeats what the other one says of its own guests."""
+
+    def refuse() -> None:
+        daemon.domain.is_here = is_here
+        daemon.lookupByName("gone")
+
+    daemon.domain.refuses = refuse
+    with pytest.raises(error, match=said):
+        await host.send(new_id(), Arrival(address="192.0.2.3"))

@@ -7,7 +7,8 @@ behind, switched off as `migrated`, until the control plane has it deleted.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -164,7 +165,8 @@ class LibvirtMoves(LibvirtDrives):
                 # Only this one is copied: volumes are connected at both hosts.
                 parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [_target(root)]
                 flags |= _COPIES
-            domain.migrateToURI3(daemon, parameters, flags)
+            with self._other_host_told(server_id):
+                domain.migrateToURI3(daemon, parameters, flags)
 
         work = asyncio.create_task(run_apart(guarded(migrate), f"send-{server_id}"))
         try:
@@ -172,6 +174,22 @@ class LibvirtMoves(LibvirtDrives):
         except asyncio.CancelledError:
             await self._give_up(server_id, work)
             raise
+
+    @contextmanager
+    def _other_host_told(self, server_id: str) -> Generator[None]:
+        """Say of which host a daemon tells that it has no such guest: of this one, or the other."""
+        try:
+            yield
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
+            self._domain(server_id)
+            raise Unavailable(
+                f"The guest of server {server_id} did not arrive: the host that it was sent to had "
+                "lost what had come of it. It is here as before. Ask again; if it stays so, the "
+                "other host's log of the guest's QEMU says why.",
+                private=str(error),
+            ) from error
 
     async def _give_up(self, server_id: str, work: asyncio.Task[None]) -> None:
         """End a move; one whose emulator hangs ends with the guest."""
