@@ -134,6 +134,30 @@ def test_qemu_s_user_is_the_one_that_its_settings_name(tmp_path: Path) -> None:
     assert emulator(settings) == "qemu"
 
 
+@pytest.mark.parametrize(
+    ("there", "text", "user"),
+    [
+        (["qemu"], '#user = "qemu"\n', "qemu"),
+        (["qemu"], "", "qemu"),
+        (["libvirt-qemu"], '#user = "root"\n', "libvirt-qemu"),
+        # Who followed a host's advice before it had a daemon has both.
+        (["libvirt-qemu", "qemu"], '#user = "qemu"\n', "qemu"),
+        (["libvirt-qemu", "qemu"], '#       user = "qemu"\n', "libvirt-qemu"),
+        (["libvirt-qemu"], '#user = "qemu"\n', "libvirt-qemu"),
+        ([], '#user = "qemu"\n', "libvirt-qemu"),
+        (["qemu"], 'user = "guests"\n', "guests"),
+    ],
+)
+def test_qemu_s_user_is_else_one_that_is_built_in_and_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str], text: str, user: str
+) -> None:
+    found = {name: pwd.getpwuid(os.getuid()) for name in there}
+    monkeypatch.setattr(pwd, "getpwnam", found.__getitem__)
+    settings = tmp_path / "qemu.conf"
+    settings.write_text(text)
+    assert emulator(settings) == user
+
+
 def test_a_libvirt_that_cannot_shut_guests_in_is_a_problem_of_its_host() -> None:
     assert problem_of(8_002_000) == problem_of(9_000_000) == ""
     assert "libvirt 8.0 cannot" in problem_of(8_000_000)

@@ -15,10 +15,14 @@ import structlog
 
 log = structlog.get_logger()
 EMULATOR = "libvirt-qemu"
-"""The user whom QEMU runs as under the machine's daemon, unless its settings name another."""
+"""The user whom Debian's packages run QEMU as, unless the daemon's settings name another."""
+EMULATORS = (EMULATOR, "qemu")
+"""Whom libvirt's packages of distributions have built in for that, which bring the user along."""
 _SETTINGS = Path("/etc/libvirt/qemu.conf")
 _DYNAMIC = re.compile(r"^\s*dynamic_ownership\s*=\s*(\d+)", re.MULTILINE)
 _USER = re.compile(r'^\s*user\s*=\s*"\+?([^"]+)"', re.MULTILINE)
+# libvirt's own file of settings has what is built in as a comment. An older one says root there.
+_BUILT_IN = re.compile(r'^#user\s*=\s*"([^"]+)"', re.MULTILINE)
 _OWNER_ALONE, _GROUP_PASSES, _ALL_PASS = 0o700, 0o710, 0o711
 
 
@@ -51,11 +55,24 @@ def let_emulator_pass(directory: Path, name: str = "") -> None:
 
 
 def emulator(settings: Path = _SETTINGS) -> str:
-    """Return the name of QEMU's user. Raises OSError when its settings may not be read."""
-    if not settings.exists():
-        return EMULATOR
-    named = _USER.findall(settings.read_text("utf-8"))
-    return named[-1] if named else EMULATOR
+    """Return the name of QEMU's user: as set, or the one of those built in that is there.
+
+    Raises OSError when its settings may not be read.
+    """
+    text = settings.read_text("utf-8") if settings.exists() else ""
+    if named := _USER.findall(text):
+        return named[-1]
+    known = [name for name in _BUILT_IN.findall(text) if name in EMULATORS]
+    return next(filter(is_there, (*known, *EMULATORS)), EMULATOR)
+
+
+def is_there(user: str) -> bool:
+    """Whether this machine has a user."""
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
 
 
 def gives_files(settings: Path = _SETTINGS) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ from mooring.agent.image_locks import image_in_use
 from mooring.agent.libvirt.domain_xml import NAME_PREFIX
 from mooring.agent.limits import AGENT_LIBVIRT_THREADS
 from mooring.agent.run import Runner, find_processes
-from mooring.agent.seclusion import EMULATOR, named_root
+from mooring.agent.seclusion import EMULATOR, EMULATORS, is_there, named_root
 from mooring.errors import MooringError, NoCapacity, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -213,13 +212,11 @@ def check_user() -> None:
     """Raise Unavailable without the user whom libvirt wants to know before it opens as root."""
     if os.geteuid() != 0:
         return
-    try:
-        pwd.getpwnam(EMULATOR)
-    except KeyError:
+    if not any(map(is_there, EMULATORS)):
         raise Unavailable(
             f"The system user {EMULATOR} is missing, and libvirt does not open without it; add it "
             f"with: useradd --system --shell /usr/sbin/nologin {EMULATOR}"
-        ) from None
+        )
 
 
 def _write_conf(root: Path, text: str) -> None:
