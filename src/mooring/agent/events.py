@@ -13,7 +13,10 @@ from mooring.agent_api.hosts import Event
 
 
 class EventLog:
-    """The last news. Numbers grow, also over a restart, because they begin at the time of day."""
+    """The last news. Numbers grow, also over a restart, because they begin at the time of day.
+
+    Where the clock was set back meanwhile they do not; see `after`.
+    """
 
     def __init__(self) -> None:
         self._events: deque[Event] = deque(maxlen=AGENT_EVENTS)
@@ -41,7 +44,13 @@ class EventLog:
         self._changed = asyncio.Event()
 
     async def after(self, number: int, wait_s: float) -> list[Event]:
-        """Return what is newer than a number, waiting for the first."""
+        """Return what is newer than a number, waiting for the first.
+
+        All of it is newer than a number that was not reached yet: an agent gave it whose clock was
+        ahead of ours.
+        """
+        if number > self._last:
+            number = 0
         deadline = time.monotonic() + wait_s
         while not (found := [event for event in self._events if event.number > number]):
             left = deadline - time.monotonic()
