@@ -83,13 +83,13 @@ class Ending:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._domain, name)
 
-    def XMLDesc(self, flags: int) -> str:  # noqa: N802
+    def XMLDesc(self, flags: int) -> str:  # noqa: N802  (libvirt calls it so)
         """The guest ends just before it is asked how it runs."""
         if self._when == "XMLDesc" and flags == 0 and self._domain.isActive():
             self._domain.destroy()
         return self._domain.XMLDesc(flags)
 
-    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802
+    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802  (libvirt calls it so)
         """The driver for tests has no jobs. The guest ends behind the answer."""
         if self._when == "blockJobInfo":
             self._domain.destroy()

@@ -146,10 +146,8 @@ class Connections:
 
         By its record it is in use until the volume is disconnected. Raises Unavailable.
         """
-        if not isinstance(known.origin, FileSource):
-            return
-        point = Path(known.origin.path).parent
-        if not self._is_of_share(known.origin) or point in await self._mounts.mounted():
+        point = self._share_of(known.origin)
+        if point is None or point in await self._mounts.mounted():
             return
         if known.mount is None:
             raise Unavailable(
@@ -165,11 +163,10 @@ class Connections:
         except Unavailable as error:
             raise told_also(error, **{STORAGE_AWAY: True}) from error
 
-    def _is_of_share(self, source: Source) -> bool:
-        """Whether a volume's file lies on a share that this host mounts."""
-        if not isinstance(source, FileSource):
-            return False
-        return Path(source.path).parent.parent == self._mounts.base
+    def _share_of(self, source: Source) -> Path | None:
+        """Return where a volume's share is mounted; None where a pool's own directory has it."""
+        point = Path(source.path).parent if isinstance(source, FileSource) else None
+        return point if point is not None and point.parent == self._mounts.base else None
 
     async def reach_of(self, server_id: str, volume_id: str) -> None:
         """See that the files of a guest's volume can be read while it is off, too: see `reach`."""
@@ -228,7 +225,7 @@ class Connections:
                 known.connected.volume_id,
                 known.origin,
                 known.full_bytes,
-                is_mounted=self._is_of_share(known.origin),
+                is_mounted=self._share_of(known.origin) is not None,
             )
         except InUse as error:
             # Of a guest that went to another host: nothing of it is ours any more.
@@ -256,11 +253,8 @@ class Connections:
             await self.restore(known)
         async with self.targets.left(known.backend if known else ""):
             self._path(attachment_id).unlink(missing_ok=True)
-        if known is not None and isinstance(known.origin, FileSource):
-            point = Path(known.origin.path).parent
-            # What a pool's own directory is mounted by is not ours to unmount.
-            if point.parent == self._mounts.base:
-                await self._mounts.release(point)
+        if known is not None and (point := self._share_of(known.origin)) is not None:
+            await self._mounts.release(point)
 
     def find(self, attachment_id: str) -> ConnectionRecord | None:
         """Return a connected volume, or None."""
@@ -288,8 +282,8 @@ class Connections:
 
     def _keep(self, record: ConnectionRecord) -> None:
         """Write a record; one that alone says how big its volume was is forced to disk."""
-        path, forced = self._path(record.connected.attachment_id), record.full_bytes > 0
-        files.write_record(path, record, forced=forced)
+        path = self._path(record.connected.attachment_id)
+        files.write_record(path, record, forced=record.full_bytes > 0)
 
     def _records(self) -> list[ConnectionRecord]:
         return self._listed.read()
