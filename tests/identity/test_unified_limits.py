@@ -286,3 +286,9 @@ async def test_a_region_with_registered_limits_stays(any_cloud: IdentityCloud) -
     assert await write(any_cloud, "DELETE", "/regions/north") == 403
     assert await write(any_cloud, "DELETE", f"/registered_limits/{registered['id']}") == 204
     assert await write(any_cloud, "DELETE", "/regions/north") == 204
+
+
+@pytest.mark.parametrize("many", ["registered_limits", "limits"])
+async def test_an_empty_list_of_limits_is_400(any_cloud: IdentityCloud, many: str) -> None:
+    answer = await any_cloud.ask("POST", f"/{many}", {many: []}, user="admin")
+    assert answer.status == 400, answer.text

@@ -20,6 +20,7 @@ from mooring.identity.tables import (
     ProjectRow,
     UserRow,
 )
+from mooring.identity.tags import Tags
 
 if TYPE_CHECKING:
     from sqlalchemy import Delete, Update
@@ -36,6 +37,7 @@ class NewDomain(Struct, frozen=True):
     name: Name
     description: Description | None = None
     enabled: bool = True
+    tags: Tags = []
     explicit_domain_id: Id | None = None
 
 
@@ -45,6 +47,7 @@ class DomainChange(Struct, frozen=True):
     name: Name | UnsetType = UNSET
     description: Description | UnsetType | None = UNSET
     enabled: bool | UnsetType = UNSET
+    tags: Tags | UnsetType = UNSET
 
 
 def find(tx: Session, domain_id: str) -> DomainRow:
@@ -68,6 +71,7 @@ def create(tx: Session, new: NewDomain, extra: dict[str, Any]) -> DomainRow:
             name=new.name,
             description=new.description or "",
             enabled=new.enabled,
+            tags=sorted(set(new.tags)),
             extra=extra,
         ),
     )
@@ -84,6 +88,8 @@ def change(tx: Session, domain_id: str, changes: DomainChange, extra: dict[str, 
     if given.get("name", row.name) != row.name:
         rows.refuse_taken(tx, DomainRow, "domain", given["name"])
     values = {name: "" if value is None else value for name, value in given.items()}
+    if "tags" in given:
+        values["tags"] = sorted(set(given["tags"]))
     if given.get("enabled") is False:
         _refuse_default(row, "disabled")
         values["token_generation"] = row.token_generation + 1

@@ -23,6 +23,7 @@ from mooring import limits
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.identity import bodies, domains, grants, own, rows
 from mooring.identity.tables import ApplicationCredentialRow, LimitRow, ProjectRow, UserRow
+from mooring.identity.tags import MOST_TAGS, Tags
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"\S")]
 Description = Annotated[str, Meta(max_length=65535)]
-MOST_TAGS = 80
-Tag = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"^[^,/]*$")]
-Tags = Annotated[list[Tag], Meta(max_length=MOST_TAGS)]
 
 
 class NewProject(Struct, frozen=True):
@@ -104,6 +102,8 @@ def change(
             tx, ProjectRow, "project", given["name"], ProjectRow.domain_id == row.domain_id
         )
     values = {name: "" if value is None else value for name, value in given.items()}
+    if "tags" in given:
+        values["tags"] = sorted(set(given["tags"]))
     if given.get("enabled") is False:
         values["token_generation"] = row.token_generation + 1
     return rows.change(tx, row, values, extra)

@@ -33,6 +33,7 @@ class DomainRow(Base):
     name: Mapped[str] = mapped_column(unique=True)
     description: Mapped[str] = mapped_column(default="")
     enabled: Mapped[bool] = mapped_column(default=True)
+    tags: Mapped[list[str]] = mapped_column(default=list, server_default="[]")
     token_generation: Mapped[int] = mapped_column(default=0, server_default="0")
     extra: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
 

@@ -86,8 +86,9 @@ class LimitChange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     description: Description | UnsetType | None = UNSET
 
 
-NewRegisteredLimits = Annotated[list[NewRegisteredLimit], Meta(max_length=UNIFIED_LIMITS_AT_ONCE)]
-NewLimits = Annotated[list[NewLimit], Meta(max_length=UNIFIED_LIMITS_AT_ONCE)]
+_SOME = Meta(min_length=1, max_length=UNIFIED_LIMITS_AT_ONCE)
+NewRegisteredLimits = Annotated[list[NewRegisteredLimit], _SOME]
+NewLimits = Annotated[list[NewLimit], _SOME]
 
 
 def find_registered(tx: Session, limit_id: str) -> RegisteredLimitRow:

@@ -36,7 +36,7 @@ def domain(call: Call[Identity], row: DomainRow) -> dict[str, Any]:
         "name": row.name,
         "description": row.description,
         "enabled": row.enabled,
-        "tags": [],
+        "tags": row.tags,
         "options": {},
         "links": _self(call, f"/domains/{row.id}"),
     }

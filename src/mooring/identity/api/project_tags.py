@@ -8,8 +8,8 @@ from msgspec import Struct
 from mooring import typed
 from mooring.errors import Invalid, NotFound
 from mooring.identity import projects
-from mooring.identity.projects import Tag, Tags
 from mooring.identity.service import Identity
+from mooring.identity.tags import Tag, Tags
 from mooring.web.api import Api, Call, Reply
 
 api = Api[Identity]()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from mooring.errors import Invalid
 from mooring.identity import bodies, listing, projects, views
 from mooring.identity.api.kinds import Kind, own_domain
 from mooring.identity.projects import NewProject, ProjectChange
 from mooring.identity.service import Identity
 from mooring.identity.tables import ProjectRow
 from mooring.web.api import Api, Call, Reply
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
 
 api = Api[Identity]()
 
@@ -47,10 +51,22 @@ async def create_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
 
 @api.get("/projects/{project_id}", policy=None)
 async def show_project(call: Call[Identity]) -> Reply:
-    """Show a project; its own one to everybody."""
+    """Show a project, and what is above and below it; its own one to everybody."""
     project_id = call.path["project_id"]
     call.require("identity:get_project", {"target.project.id": project_id})
-    return await _PROJECTS.shown(call, projects.find)
+    parents, subtree = _family(call, "parents"), _family(call, "subtree")
+
+    def read(tx: Session) -> dict[str, Any]:
+        row = projects.find(tx, project_id)
+        shown = views.project(call, row)
+        # There are no trees: above a project is its domain alone, which is none that users list.
+        if parents:
+            shown["parents"] = [] if parents == "list" else {row.domain_id: None}
+        if subtree:
+            shown["subtree"] = [] if subtree == "list" else None
+        return shown
+
+    return Reply(200, {"project": await call.service.store.read(read)})
 
 
 @api.patch(
@@ -68,3 +84,14 @@ async def change_project(call: Call[Identity], body: dict[str, Any]) -> Reply:
 async def delete_project(call: Call[Identity]) -> Reply:
     """Delete a project."""
     return await _PROJECTS.removed(call, projects.remove)
+
+
+def _family(call: Call[Identity], what: str) -> str:
+    """Return how the parents or the subtree are to be shown: `list`, `ids`, or not (empty).
+
+    Raises Invalid for both at once.
+    """
+    asked = [how for how in ("list", "ids") if listing.is_true(call.query, f"{what}_as_{how}")]
+    if len(asked) > 1:
+        raise Invalid(f"Cannot use {what}_as_list and {what}_as_ids query params at the same time.")
+    return asked[0] if asked else ""
