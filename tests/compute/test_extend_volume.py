@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from structlog.testing import capture_logs
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, NoCapacity
@@ -45,6 +46,26 @@ async def test_volume_grows_in_guest_and_image_and_the_volume_service_hears_of_i
     assert (await cloud.actions(server_id))[-1] == ("extend_volume", None)
     event = await event_of(cloud, server_id)
     assert (event["event"], event["result"]) == ("compute_extend_volume", "Success")
+
+
+@pytest.mark.parametrize("why", ["the host", "the size"])
+async def test_what_goes_wrong_is_logged_and_completed_with_error(
+    cloud: ComputeCloud, why: str
+) -> None:
+    """Compute will log the error and call the extend volume completion action."""
+    server_id, volume = await attached(cloud)
+    if why == "the host":
+        cloud.hypervisor().knobs.fail("resize_disk", Conflict("No lock to be had."))
+    else:
+        volume.metadata = {"something": "else"}
+    volume.refusals = [503] * 3
+    with capture_logs() as logged:
+        await volume.send(server_id)
+        await cloud.settle()
+    assert volume.completions == [True] * 4
+    (line,) = [one for one in logged if one["log_level"] == "error"]
+    assert (line["server"], line["volume"]) == (server_id, volume.volume_id)
+    assert {"the host": "No lock to be had.", "the size": "no larger size"}[why] in line["why"]
 
 
 @pytest.mark.parametrize("size", ["", "1", "0", "-3", "2.5", "two", "²", " 2"])

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from mooring.fence.operation import HEADER
 from tests.volume.cloud import UNKNOWN, VolumeCloud
@@ -63,8 +64,13 @@ async def test_a_volume_that_was_detached_meanwhile_becomes_available(
     assert await harbour.is_at_peace()
 
 
-async def test_error_rolls_the_reservation_back(harbour: Harbour, volume_id: str) -> None:
-    assert (await harbour.complete(volume_id, error=True)).status == 202
+async def test_error_rolls_the_reservation_back_and_is_logged(
+    harbour: Harbour, volume_id: str
+) -> None:
+    with capture_logs() as logged:
+        assert (await harbour.complete(volume_id, error=True)).status == 202
+    (line,) = [one for one in logged if one["log_level"] == "error"]
+    assert (line["event"], line["volume"]) == ("volume did not grow", volume_id)
     assert await harbour.state(volume_id) == ("error_extending", 1)
     assert await harbour.gigabytes() == (1, 0)
     assert await harbour.messages() == ["VOLUME_VOLUME_007_010"]

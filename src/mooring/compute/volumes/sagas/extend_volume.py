@@ -50,7 +50,7 @@ async def answer_failure(notes: ExtendVolume, run: Run[Compute]) -> Together:
         return Together(lambda tx: _save_growth(tx, notes, run))
     if await extend_asked.may_answer(notes, run):
         try:
-            await _complete(notes, run, error=not notes.has_grown)
+            await _complete_failure(notes, run)
         except MooringError as error:
             if is_unavailable(error):
                 raise
@@ -147,7 +147,14 @@ async def tell_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
     By then the server is another operation's. A file that has grown all the same is told as grown.
     """
     if not notes.is_renewed and await extend_asked.may_answer(notes, run):
-        await _complete(notes, run, error=not notes.has_grown)
+        await _complete_failure(notes, run)
+
+
+async def _complete_failure(notes: ExtendVolume, run: Run[Compute]) -> None:
+    if not notes.has_grown and run.attempt == 1:
+        why = str(run.error or "another operation has its server")
+        log.error("volume did not grow", volume=notes.volume_id, server=notes.server_id, why=why)
+    await _complete(notes, run, error=not notes.has_grown)
 
 
 async def _complete(notes: ExtendVolume, run: Run[Compute], *, error: bool) -> None:
