@@ -271,6 +271,8 @@ async def test_what_is_malformed_is_refused(world: World) -> None:
         ("PUT", f"/servers/{new_id()}", b'{"name": "x"}'): 400,
         ("PUT", f"/images/{new_id()}?disk_format=raw", b""): 400,
         ("GET", "/events?after=soon", b""): 400,
+        ("GET", "/events?after=inf", b""): 400,
+        ("GET", "/events?wait=nan", b""): 400,
         ("GET", "/operations/none", b""): 503,
     }
     for (method, target, body), status in cases.items():

@@ -7,6 +7,7 @@ asks for the outcome at `/operations/<ticket>`.
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
@@ -63,9 +64,12 @@ class Call(Generic[A]):
         """Return a parameter of the query as a number. Raises Invalid."""
         text = self.query.get(name)
         try:
-            return default if text is None else float(text)
+            found = default if text is None else float(text)
         except ValueError:
-            raise Invalid(f"The parameter {name} must be a number.") from None
+            found = math.nan
+        if not math.isfinite(found):
+            raise Invalid(f"The parameter {name} must be a number.")
+        return found
 
     async def stream(self) -> AsyncIterator[bytes]:
         """Yield the body as it comes. Raises Unavailable when the sender goes away."""
