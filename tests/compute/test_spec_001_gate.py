@@ -10,8 +10,9 @@ import pytest
 
 from tests.compute.closed_gate import OldService
 from tests.compute.cloud import ComputeCloud
+from tests.compute.elsewhere import events
 from tests.compute.moving import LIVE, Moving, server_that_moves
-from tests.compute.verifying import force_down, show
+from tests.compute.verifying import fill, force_down, show
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2", "host3")
@@ -76,6 +77,29 @@ async def test_no_attachment_for_another_host_is_made_before_all_hosts_have_been
     assert await cloud.act(moving.server_id, action, value, user="admin", version="2.90") == 202
     await cloud.settle()
     assert (await cloud.actions(moving.server_id))[-1][1] is None
+
+
+@pytest.mark.parametrize(("action", "value"), MOVES)
+async def test_without_3_44_a_server_with_volumes_stays_where_it_is_and_says_why(
+    tmp_path: Path, action: str, value: Any
+) -> None:
+    """That endpoint should have the micro-version v3.44 available."""
+    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
+        asked = OldService(cloud)
+        moving = await server_that_moves(cloud)
+        asked.actions.clear()
+        if action == "resize":
+            await fill(moving)
+        path = f"/servers/{moving.server_id}/action"
+        await cloud.ask("POST", path, {action: value}, user="admin", version="2.90")
+        await cloud.settle()
+        [*_, (_, result, why)] = await events(cloud, moving.server_id)
+        assert (result, asked.actions) == ("Error", [])
+        assert "it is older than 3.44" in str(why)
+        asked.is_old = False
+        if action != "resize":
+            await moving.stays_whole()
+        assert (await show(moving))["status"] == "ACTIVE"
 
 
 async def test_a_server_without_volumes_moves_among_hosts_of_every_version(
