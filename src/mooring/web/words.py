@@ -27,6 +27,11 @@ def flag(value: Flag, name: str) -> bool:
     raise Invalid(f"Invalid input for field/attribute {name}. Value: {value}. It is no boolean.")
 
 
+def read_flag(text: str | None, name: str) -> bool:
+    """Whether a query parameter that may be missing says yes. Raises Invalid for no boolean."""
+    return text is not None and flag(text, name)
+
+
 def is_set(text: str | None) -> bool:
     """Whether a query parameter that is not checked says yes."""
     return (text or "").strip().lower() in _TRUE

@@ -59,7 +59,10 @@ async def create_lock(call: Call[Share], body: LockBody) -> Reply:
 @api.get(_ALL, policy="resource_lock:get_all", since=_SINCE)
 async def list_locks(call: Call[Share]) -> Reply:
     """List the locks of the project; an administrator or a service may ask for everybody's."""
-    query, with_count = _read_query(call), values.is_set(call.query.get("with_count"))
+    query, with_count = (
+        _read_query(call),
+        values.read_flag(call.query.get("with_count"), "with_count"),
+    )
 
     def look(tx: Any) -> tuple[list[Any], int]:
         return lock_list.find(tx, query), lock_list.count(tx, query) if with_count else 0
@@ -120,5 +123,5 @@ def _project(call: Call[Share]) -> str | None:
     if named is not None:
         return named
     everybody = ("all_projects", "all_tenants")
-    wants_all = any(values.is_set(call.query.get(name)) for name in everybody)
+    wants_all = any(values.read_flag(call.query.get(name), name) for name in everybody)
     return None if wants_all else call.who.project_id

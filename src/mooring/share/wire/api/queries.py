@@ -53,7 +53,8 @@ def shares(call: Call[Share]) -> Query:
         project_id=project(call),
         page=page(call, keys),
         is_public=public,
-        nothing=call.version >= (2, 69) and values.is_set(call.query.get("is_soft_deleted")),
+        nothing=call.version >= (2, 69)
+        and values.read_flag(call.query.get("is_soft_deleted"), "is_soft_deleted"),
     )
     for key, value in call.query.items():
         query = _filter(call, query, key, value)
@@ -81,7 +82,8 @@ def project(call: Call[Share]) -> str | None:
     named = call.query.get("project_id")
     if named is not None:
         return named
-    return None if values.is_set(call.query.get("all_tenants")) else call.who.project_id
+    wants_all = values.read_flag(call.query.get("all_tenants"), "all_tenants")
+    return None if wants_all else call.who.project_id
 
 
 def page(call: Call[Share], columns: Mapping[str, Any]) -> Page:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from mooring import limits
 from mooring.errors import Invalid
 from mooring.share.service import Asked
-from mooring.web.words import Flag, flag, is_set, pairs, whole_number
+from mooring.web.words import Flag, flag, is_set, pairs, read_flag, whole_number
 
 if TYPE_CHECKING:
     from mooring.share.service import Share
@@ -26,6 +26,7 @@ __all__ = [
     "flag",
     "is_set",
     "pairs",
+    "read_flag",
     "renamed",
     "renamed_action",
     "whole_number",

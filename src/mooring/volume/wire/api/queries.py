@@ -132,13 +132,15 @@ def types(call: Call[Volume]) -> Query:
 
 
 def _project(call: Call[Volume]) -> str | None:
+    """Return whose rows are listed; None: everybody's. Raises Invalid for a flag that is none."""
     if not call.who.is_admin:
         # A token for no project must not find the copies of volumes, which are no project's.
         return call.who.project_id or _NO_PROJECT
     named = call.query.get("project_id")
     if named is not None:
         return named
-    return None if values.is_set(call.query.get("all_tenants")) else call.who.project_id
+    wants_all = values.read_flag(call.query.get("all_tenants"), "all_tenants")
+    return None if wants_all else call.who.project_id
 
 
 def _page(call: Call[Volume], columns: Any) -> Page:

@@ -11,7 +11,7 @@ from mooring import limits
 from mooring.errors import Invalid
 from mooring.volume.attachments.reserving import Asked
 from mooring.volume.volumes.listing import Compare, Moment
-from mooring.web.words import Flag, flag, instant, is_set, pairs, whole_number
+from mooring.web.words import Flag, flag, instant, is_set, pairs, read_flag, whole_number
 
 if TYPE_CHECKING:
     from mooring.volume.service import Volume
@@ -28,6 +28,7 @@ __all__ = [
     "is_set",
     "moments",
     "pairs",
+    "read_flag",
     "user_metadata",
     "whole_number",
 ]
