@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import ExitStack
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from mooring import sockets
 from mooring.agent import membership
+from mooring.agent.app import hold
 from mooring.agent.main import serve, serve_afar
 from mooring.agent.settings import AgentSettings
 from mooring.agent.storage_file import read_storage
@@ -92,7 +94,12 @@ async def _run_member(
         member = known
         if token is not None:
             reached = await asyncio.to_thread(_reached_at, listening, token)
-            member = await membership.enter(state_dir, token, reached, probe)
+            if known is not None:
+                membership.check_same(state_dir, known, token)
+            with ExitStack() as stack:
+                # One that runs there would go on as who it was, and the cloud would not know it.
+                hold(state_dir, stack)
+                member = await membership.enter(state_dir, token, reached, probe)
         if member is not None:
             await _serve_member(settings, member, listening, probe, say)
     finally:

@@ -129,6 +129,22 @@ def test_a_host_on_another_machine_joins_and_serves(
         site.stop()
 
 
+def test_a_host_does_not_join_again_under_an_agent_that_runs(site: Site) -> None:
+    """The agent would go on as who it is no more, until it was started anew."""
+    site.start()
+    agent = site.join(site.token())
+    before = (site.directory / "h2" / membership.FILE).read_bytes()
+    site.say("host", "remove", "h2")
+    token = site.token()
+    again = ("agent", "--join", token, "--address", f"127.0.0.1:{free_port()}")
+    said = site.refusal(*again, "--state-dir", str(site.directory / "h2"))
+    assert "Another agent runs in" in said
+    assert (site.directory / "h2" / membership.FILE).read_bytes() == before
+    agent.kill()
+    site.join(token)
+    assert "joined" in site.say("host", "show", "h2")
+
+
 def test_a_host_killed_before_it_keeps_its_certificate_joins_again_as_the_same(site: Site) -> None:
     site.start()
     token = site.token()

@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +124,7 @@ async def open_agent(
     `agent/<verb>/acted` of every verb, and named points in the middle of some.
     """
     async with AsyncExitStack() as stack:
-        _lock(settings.state_dir, stack)
+        hold(settings.state_dir, stack)
         await asyncio.to_thread(_remove_old_keys, settings)
         journal = Journal(settings.state_dir / "journal.sqlite")
         stack.push_async_callback(journal.close)
@@ -242,8 +242,11 @@ async def _open_guest_shares(
     return shared
 
 
-def _lock(state_dir: Path, stack: AsyncExitStack) -> None:
-    """Make the state directory and hold it against other agents, until the process ends."""
+def hold(state_dir: Path, stack: ExitStack | AsyncExitStack) -> None:
+    """Make the state directory and hold it against other agents, until the stack is left.
+
+    Raises Conflict when another agent has it.
+    """
     state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(state_dir / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     stack.callback(os.close, handle)

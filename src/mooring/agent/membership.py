@@ -66,7 +66,7 @@ async def enter(state_dir: Path, token: JoinToken, address: str, probe: Probe) -
     token_digest = hashlib.sha256(token.secret.encode()).hexdigest()
     member = await asyncio.to_thread(read, state_dir)
     if member is not None:
-        _check_same(state_dir, member, token)
+        check_same(state_dir, member, token)
         if member.token == token_digest:
             return member
     key = await asyncio.to_thread(ensure_key, state_dir / KEY)
@@ -107,7 +107,8 @@ def _settle(state_dir: Path, member: Membership) -> None:
     (state_dir / KEY).unlink(missing_ok=True)
 
 
-def _check_same(state_dir: Path, member: Membership, token: JoinToken) -> None:
+def check_same(state_dir: Path, member: Membership, token: JoinToken) -> None:
+    """Raise Conflict when a token is for another host than the one of a directory."""
     known = certificates.fingerprint(member.authority.encode("ascii"))
     if (member.name, known) != (token.host, token.authority):
         raise Conflict(
