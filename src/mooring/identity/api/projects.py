@@ -54,17 +54,11 @@ async def show_project(call: Call[Identity]) -> Reply:
     """Show a project, and what is above and below it; its own one to everybody."""
     project_id = call.path["project_id"]
     call.require("identity:get_project", {"target.project.id": project_id})
-    parents, subtree = _family(call, "parents"), _family(call, "subtree")
+    asked = {what: _asked(call, what) for what in ("parents", "subtree")}
 
     def read(tx: Session) -> dict[str, Any]:
         row = projects.find(tx, project_id)
-        shown = views.project(call, row)
-        # There are no trees: above a project is its domain alone, which is none that users list.
-        if parents:
-            shown["parents"] = [] if parents == "list" else {row.domain_id: None}
-        if subtree:
-            shown["subtree"] = [] if subtree == "list" else None
-        return shown
+        return views.project(call, row) | _family(row, asked)
 
     return Reply(200, {"project": await call.service.store.read(read)})
 
@@ -86,7 +80,20 @@ async def delete_project(call: Call[Identity]) -> Reply:
     return await _PROJECTS.removed(call, projects.remove)
 
 
-def _family(call: Call[Identity], what: str) -> str:
+def _family(row: ProjectRow, asked: dict[str, str]) -> dict[str, Any]:
+    """Show what is asked for of a project's `parents` and `subtree`.
+
+    There are no trees: above a project is its domain alone, on which as a project nobody has roles.
+    """
+    shown: dict[str, Any] = {}
+    if asked["parents"]:
+        shown["parents"] = [] if asked["parents"] == "list" else {row.domain_id: None}
+    if asked["subtree"]:
+        shown["subtree"] = [] if asked["subtree"] == "list" else None
+    return shown
+
+
+def _asked(call: Call[Identity], what: str) -> str:
     """Return how the parents or the subtree are to be shown: `list`, `ids`, or not (empty).
 
     Raises Invalid for both at once.
