@@ -59,10 +59,8 @@ async def create_lock(call: Call[Share], body: LockBody) -> Reply:
 @api.get(_ALL, policy="resource_lock:get_all", since=_SINCE)
 async def list_locks(call: Call[Share]) -> Reply:
     """List the locks of the project; an administrator or a service may ask for everybody's."""
-    query, with_count = (
-        _read_query(call),
-        values.read_flag(call.query.get("with_count"), "with_count"),
-    )
+    query = _read_query(call)
+    with_count = values.read_flag(call.query.get("with_count"), "with_count")
 
     def look(tx: Any) -> tuple[list[Any], int]:
         return lock_list.find(tx, query), lock_list.count(tx, query) if with_count else 0
