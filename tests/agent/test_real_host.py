@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from mooring.agent import seclusion
 from mooring.agent.app import open_agent
 from mooring.agent.guest_files import GuestFiles
 from mooring.agent.limits import AGENT_CONSOLE_BYTES
@@ -139,7 +140,7 @@ async def test_without_its_user_libvirt_is_not_opened(monkeypatch: pytest.Monkey
     def nobody(name: str) -> None:
         raise KeyError(name)
 
-    monkeypatch.setattr(connection, "pwd", SimpleNamespace(getpwnam=nobody))
+    monkeypatch.setattr(seclusion, "pwd", SimpleNamespace(getpwnam=nobody))
     monkeypatch.setattr(connection.os, "geteuid", lambda: 0)
     with pytest.raises(Unavailable, match="useradd --system"):
         connection.check_user()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_lowercase
 from typing import Any
 from uuid import uuid4
 
@@ -132,7 +133,16 @@ async def test_a_server_gets_no_more_disks_than_a_guest_may_have(
     now = any_cloud.clock.now()
     disk = {"server_id": server_id, "state": "attached", "created_at": now, "updated_at": now}
     kind = {"source_type": "volume", "destination_type": "volume"}
-    rows = [{**disk, **kind, "id": str(uuid4()), "volume_id": str(uuid4())} for _ in range(25)]
+    rows = [
+        {
+            **disk,
+            **kind,
+            "id": str(uuid4()),
+            "volume_id": str(uuid4()),
+            "device_name": f"/dev/vd{at}",
+        }
+        for at in ascii_lowercase[1:]
+    ]
 
     def fill(tx: Session) -> None:
         tx.execute(insert(BlockDevice), rows)

@@ -47,7 +47,9 @@ async def test_of_eight_who_evacuate_a_server_at_once_one_does(
         path = f"/servers/{moving.server_id}/action"
         asking = (cloud.ask("POST", path, ANYWHERE, user="admin", version=OLD) for _ in range(8))
         statuses = [answer.status for answer in await asyncio.gather(*asking)]
-        assert sorted(statuses) == [200, *[409] * 7], statuses
+        # Who comes when it is over is told that the server's host is up.
+        assert statuses.count(200) == 1, statuses
+        assert set(statuses) <= {200, 400, 409}, statuses
         await cloud.settle()
         moving.destination = await moving.host()
         await is_there(moving)

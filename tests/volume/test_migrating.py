@@ -228,6 +228,7 @@ async def test_what_the_volume_was_goes_late_and_takes_nothing_that_came_back(
     assert await cloud.stands(volume_id) == ("available", "success", FAR)
     await cloud.act(volume_id, "os-reset_status", {"migration_status": "none"})
     await cloud.pass_time(5.0)
+    await cloud.look_at_hosts()
     assert (await cloud.migrate(volume_id, FAST)).status == 202
     await cloud.pass_time(5.0)
     assert await cloud.stands(volume_id) == ("available", "migrating", FAR)
