@@ -43,12 +43,12 @@ class Copied:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._domain, name)
 
-    def blockJobInfo(self, _: str, __: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
+    def blockJobInfo(self, _: str, __: int) -> dict[str, int]:  # noqa: N802  (libvirt calls it so)
         if not self._end:
             return {}
         return {"type": libvirt.VIR_DOMAIN_BLOCK_JOB_TYPE_COPY, "cur": 0, "end": self._end}
 
-    def blockJobAbort(self, device: str, _: int) -> None:  # noqa: N802 (libvirt's)
+    def blockJobAbort(self, device: str, _: int) -> None:  # noqa: N802  (libvirt calls it so)
         self.ended.append((device, states.state_of(self._domain)))
 
 

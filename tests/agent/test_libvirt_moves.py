@@ -29,7 +29,7 @@ class Domain:
         self.refuses: Callable[[], None] | None = None
         self.is_here = True
 
-    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
+    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802  (libvirt calls it so)
         """Nothing is copied."""
         del device, flags
         return {}

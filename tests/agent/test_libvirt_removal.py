@@ -113,14 +113,14 @@ def test_what_cannot_be_switched_off_or_forgotten_is_told(daemon: Daemon) -> Non
             """Refuse."""
             daemon.handle.networkLookupByName("none")
 
-        def undefineFlags(self, _: int) -> None:  # noqa: N802  (so, too)
+        def undefineFlags(self, _: int) -> None:  # noqa: N802  (libvirt calls it so)
             """Refuse."""
             daemon.handle.networkLookupByName("none")
 
     class Hidden(Refusing):
         """One of which libvirt does not say whether it runs."""
 
-        def isActive(self) -> int:  # noqa: N802  (so, too)
+        def isActive(self) -> int:  # noqa: N802  (libvirt calls it so)
             """Refuse."""
             daemon.handle.networkLookupByName("none")
             return 1

@@ -34,7 +34,7 @@ class Full:
     def __init__(self) -> None:
         self.commits = list[str]()
 
-    def blockCommit(self, _: str, base: str, *__: Any) -> None:  # noqa: N802 (libvirt's)
+    def blockCommit(self, _: str, base: str, *__: Any) -> None:  # noqa: N802  (libvirt calls it so)
         """Begin one, which is over by the next look."""
         self.commits.append(base)
 

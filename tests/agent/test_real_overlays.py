@@ -137,7 +137,7 @@ class JustEnded:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._domain, name)
 
-    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802 (libvirt's)
+    def blockJobInfo(self, device: str, flags: int) -> dict[str, int]:  # noqa: N802  (libvirt calls it so)
         """Let it end, and return what is left of it."""
         self._domain.blockJobSetSpeed(device, 1024, 0)
         while job := self._domain.blockJobInfo(device, flags):
