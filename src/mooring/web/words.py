@@ -6,6 +6,7 @@ Source: facts/block_storage.md 7.4.
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeAlias, cast
 
@@ -27,9 +28,9 @@ def flag(value: Flag, name: str) -> bool:
     raise Invalid(f"Invalid input for field/attribute {name}. Value: {value}. It is no boolean.")
 
 
-def read_flag(text: str | None, name: str) -> bool:
-    """Whether a query parameter that may be missing says yes. Raises Invalid for no boolean."""
-    return text is not None and flag(text, name)
+def read_flag(query: Mapping[str, str], name: str) -> bool:
+    """Whether a query says yes to something, or nothing of it. Raises Invalid for no boolean."""
+    return name in query and flag(query[name], name)
 
 
 def is_set(text: str | None) -> bool:

@@ -60,7 +60,7 @@ async def create_lock(call: Call[Share], body: LockBody) -> Reply:
 async def list_locks(call: Call[Share]) -> Reply:
     """List the locks of the project; an administrator or a service may ask for everybody's."""
     query = _read_query(call)
-    with_count = values.read_flag(call.query.get("with_count"), "with_count")
+    with_count = values.read_flag(call.query, "with_count")
 
     def look(tx: Any) -> tuple[list[Any], int]:
         return lock_list.find(tx, query), lock_list.count(tx, query) if with_count else 0
@@ -121,5 +121,5 @@ def _project(call: Call[Share]) -> str | None:
     if named is not None:
         return named
     everybody = ("all_projects", "all_tenants")
-    wants_all = any(values.read_flag(call.query.get(name), name) for name in everybody)
+    wants_all = any(values.read_flag(call.query, name) for name in everybody)
     return None if wants_all else call.who.project_id

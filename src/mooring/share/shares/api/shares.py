@@ -157,9 +157,7 @@ async def _reply(call: Call[Share], share_id: str) -> Reply:
 
 async def _list(call: Call[Share], path: str) -> Reply:
     query = queries.shares(call)
-    with_count = call.version >= (2, 42) and values.read_flag(
-        call.query.get("with_count"), "with_count"
-    )
+    with_count = call.version >= (2, 42) and values.read_flag(call.query, "with_count")
     detail = path.endswith("/detail")
 
     def look(tx: Any) -> tuple[listing.Rows, views.Around, int]:

@@ -134,9 +134,7 @@ async def _reply(call: Call[Share], snapshot_id: str, *, status: int = 200) -> R
 
 async def _list(call: Call[Share], path: str) -> Reply:
     query = queries.snapshots(call)
-    with_count = call.version >= (2, 79) and values.read_flag(
-        call.query.get("with_count"), "with_count"
-    )
+    with_count = call.version >= (2, 79) and values.read_flag(call.query, "with_count")
 
     def look(tx: Any) -> tuple[Any, int]:
         rows = snapshot_list.snapshots(tx, query)

@@ -53,8 +53,7 @@ def shares(call: Call[Share]) -> Query:
         project_id=project(call),
         page=page(call, keys),
         is_public=public,
-        nothing=call.version >= (2, 69)
-        and values.read_flag(call.query.get("is_soft_deleted"), "is_soft_deleted"),
+        nothing=call.version >= (2, 69) and values.read_flag(call.query, "is_soft_deleted"),
     )
     for key, value in call.query.items():
         query = _filter(call, query, key, value)
@@ -82,7 +81,7 @@ def project(call: Call[Share]) -> str | None:
     named = call.query.get("project_id")
     if named is not None:
         return named
-    wants_all = values.read_flag(call.query.get("all_tenants"), "all_tenants")
+    wants_all = values.read_flag(call.query, "all_tenants")
     return None if wants_all else call.who.project_id
 
 

@@ -80,7 +80,7 @@ async def list_pools(call: Call[Volume]) -> Reply:
     """List the pools; with `detail` what they can do and how full they are."""
     settings, now = call.service.settings, call.service.clock.now()
     rooms = await call.service.store.read(lambda tx: backends.find_rooms(tx, settings))
-    detail, name = values.read_flag(call.query.get("detail"), "detail"), call.query.get("name")
+    detail, name = values.read_flag(call.query, "detail"), call.query.get("name")
     pools: list[dict[str, Any]] = []
     for room in rooms:
         if name in (None, room.row.name):

@@ -150,9 +150,7 @@ async def _load(call: Call[Volume], backup_id: str) -> Any:
 
 async def _list(call: Call[Volume], path: str) -> Reply:
     query = queries.backups(call)
-    with_count = call.version >= (3, 45) and values.read_flag(
-        call.query.get("with_count"), "with_count"
-    )
+    with_count = call.version >= (3, 45) and values.read_flag(call.query, "with_count")
 
     def look(tx: Session) -> tuple[backup_list.Rows, int]:
         rows = backup_list.backups(tx, query)

@@ -173,9 +173,7 @@ async def _load(call: Call[Volume], snapshot_id: str) -> Any:
 
 async def _list(call: Call[Volume], path: str) -> Reply:
     query = queries.snapshots(call)
-    with_count = call.version >= (3, 45) and values.read_flag(
-        call.query.get("with_count"), "with_count"
-    )
+    with_count = call.version >= (3, 45) and values.read_flag(call.query, "with_count")
 
     def look(tx: Any) -> tuple[snapshot_list.Rows, int]:
         rows = snapshot_list.snapshots(tx, query)

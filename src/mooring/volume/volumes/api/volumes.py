@@ -126,10 +126,10 @@ async def update_volume(call: Call[Volume], body: ChangesBody) -> Reply:
 @api.delete("/volumes/{volume_id}", policy="volume:delete")
 async def delete_volume(call: Call[Volume]) -> Reply:
     """Delete; `cascade` takes its snapshots along."""
-    force = call.version >= (3, 23) and values.read_flag(call.query.get("force"), "force")
+    force = call.version >= (3, 23) and values.read_flag(call.query, "force")
     if force:
         call.require("volume:force_delete")
-    cascade = values.read_flag(call.query.get("cascade"), "cascade")
+    cascade = values.read_flag(call.query, "cascade")
     await deleting.delete(asked(call), call.path["volume_id"], force=force, cascade=cascade)
     return Reply(202)
 
@@ -211,9 +211,7 @@ async def _load(call: Call[Volume], volume_id: str) -> tuple[Any, listing.Surrou
 
 async def _list(call: Call[Volume], path: str) -> Reply:
     query = queries.volumes(call)
-    with_count = call.version >= (3, 45) and values.read_flag(
-        call.query.get("with_count"), "with_count"
-    )
+    with_count = call.version >= (3, 45) and values.read_flag(call.query, "with_count")
     detail = path.endswith("/detail")
 
     def look(tx: Any) -> tuple[listing.Rows, listing.Surroundings, int]:

@@ -139,7 +139,7 @@ def _project(call: Call[Volume]) -> str | None:
     named = call.query.get("project_id")
     if named is not None:
         return named
-    wants_all = values.read_flag(call.query.get("all_tenants"), "all_tenants")
+    wants_all = values.read_flag(call.query, "all_tenants")
     return None if wants_all else call.who.project_id
 
 
