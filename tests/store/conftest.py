@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+from sqlalchemy import Engine, create_engine, text
 
+from mooring.store import postgresql
 from mooring.store.base import Store, open_store
 from tests.store import boats
+
+OpenEmpty: TypeAlias = Callable[[str], Engine]
+"""Opens the database of a service before its first revision."""
 
 
 class Points:
@@ -41,3 +48,19 @@ async def store(location: str, service: str, probe: Points) -> AsyncGenerator[St
     await opened.write(boats.build)
     yield opened
     await opened.close()
+
+
+@pytest.fixture
+def open_empty(request: pytest.FixtureRequest, tmp_path: Path, database: str) -> OpenEmpty:
+    """Return what opens databases without a table, of the kind that `database` names."""
+
+    def open_one(service: str) -> Engine:
+        if database != "postgresql":
+            return create_engine(f"sqlite:///{tmp_path / service}.sqlite")
+        url: str = request.getfixturevalue("postgres_url")
+        engine = postgresql.create_schema_engine(url, service)
+        with engine.begin() as connection:
+            connection.execute(text(f"CREATE SCHEMA {service}"))
+        return engine
+
+    return open_one

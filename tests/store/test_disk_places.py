@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from sqlalchemy import (
     DateTime,
     MetaData,
     Table,
-    create_engine,
     inspect,
     select,
     text,
@@ -20,7 +18,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Connection
 
 from mooring.compute.tables import DiskPlace
-from mooring.store import migrate, postgresql
+from mooring.store import migrate
+from tests.store.conftest import OpenEmpty
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SERVERS = {"s1": "host1", "s2": None}
@@ -72,14 +71,9 @@ def _something(column: Column[Any]) -> Any:
     "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 )
 def test_attachments_move_to_the_places_of_their_servers(
-    request: pytest.FixtureRequest, tmp_path: Path, database: str
+    open_empty: OpenEmpty,
 ) -> None:
-    if database == "postgresql":
-        engine = postgresql.create_schema_engine(request.getfixturevalue("postgres_url"), "compute")
-        with engine.begin() as connection:
-            connection.execute(text("CREATE SCHEMA compute"))
-    else:
-        engine = create_engine(f"sqlite:///{tmp_path / 'compute.sqlite'}")
+    engine = open_empty("compute")
     with engine.begin() as connection:
         migrate.run(connection, "compute", "common_0002")
         migrate.run(connection, "compute", "compute_0001")

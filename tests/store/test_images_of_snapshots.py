@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from sqlalchemy import MetaData, Table, create_engine, select, text
+from sqlalchemy import MetaData, Table, select
 
-from mooring.store import migrate, postgresql
+from mooring.store import migrate
 from mooring.volume.tables import SnapshotRow
+from tests.store.conftest import OpenEmpty
 from tests.store.test_disk_places import insert
 
 
@@ -16,14 +15,9 @@ from tests.store.test_disk_places import insert
     "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 )
 def test_a_snapshot_of_before_has_what_its_own_volume_has(
-    request: pytest.FixtureRequest, tmp_path: Path, database: str
+    open_empty: OpenEmpty,
 ) -> None:
-    if database == "postgresql":
-        engine = postgresql.create_schema_engine(request.getfixturevalue("postgres_url"), "volume")
-        with engine.begin() as connection:
-            connection.execute(text("CREATE SCHEMA volume"))
-    else:
-        engine = create_engine(f"sqlite:///{tmp_path / 'volume.sqlite'}")
+    engine = open_empty("volume")
     with engine.begin() as connection:
         for revision in migrate.revisions("volume"):
             if revision == "volume_0016":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from sqlalchemy import create_engine, select, text
+from sqlalchemy import select
 
 from mooring.compute.shares.share_places import LEAVING, REVOKING
 from mooring.compute.tables import SharePlace
-from mooring.store import migrate, postgresql
+from mooring.store import migrate
+from tests.store.conftest import OpenEmpty
 from tests.store.test_disk_places import insert
 
 
@@ -17,14 +16,9 @@ from tests.store.test_disk_places import insert
     "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 )
 def test_hosts_that_are_kept_out_are_so_after_an_upgrade(
-    request: pytest.FixtureRequest, tmp_path: Path, database: str
+    open_empty: OpenEmpty,
 ) -> None:
-    if database == "postgresql":
-        engine = postgresql.create_schema_engine(request.getfixturevalue("postgres_url"), "compute")
-        with engine.begin() as connection:
-            connection.execute(text("CREATE SCHEMA compute"))
-    else:
-        engine = create_engine(f"sqlite:///{tmp_path / 'compute.sqlite'}")
+    engine = open_empty("compute")
     with engine.begin() as connection:
         for revision in migrate.revisions("compute"):
             if revision == "compute_0020":

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import cast
 
 import pytest
-from sqlalchemy import Table, create_engine, func, inspect, select, text
+from sqlalchemy import Table, func, inspect, select
 
 from mooring.compute.tables import Aggregate, AggregateHost, InstanceAction, InstanceActionEvent
 from mooring.services import databases_of
-from mooring.store import migrate, postgresql, revise
+from mooring.store import migrate, revise
+from tests.store.conftest import OpenEmpty
 from tests.store.test_disk_places import insert
 
 NEVER_AGAIN = {
@@ -44,14 +44,9 @@ def test_every_numbered_table_is_known_to_be_remembered_or_not() -> None:
     "database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)]
 )
 def test_rows_of_before_keep_their_numbers_and_what_points_at_them(
-    request: pytest.FixtureRequest, tmp_path: Path, database: str
+    open_empty: OpenEmpty, database: str
 ) -> None:
-    if database == "postgresql":
-        engine = postgresql.create_schema_engine(request.getfixturevalue("postgres_url"), "compute")
-        with engine.begin() as connection:
-            connection.execute(text("CREATE SCHEMA compute"))
-    else:
-        engine = create_engine(f"sqlite:///{tmp_path / 'compute.sqlite'}")
+    engine = open_empty("compute")
     with engine.begin() as connection:
         for chain, last in (("common", "common_0006"), ("compute", "compute_0020")):
             for revision in migrate.revisions(chain):
