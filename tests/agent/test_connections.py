@@ -4,51 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mooring.agent.connections import Connections
-from mooring.agent.fitting import Fitting
 from mooring.agent.mounts import Mounts, mount_point
-from mooring.agent.qemu_img import QemuImg
-from mooring.agent.run import Runner
 from mooring.errors import Unavailable
-from mooring.fence.journal import Journal
-from tests.agent.shares import EXPORT, Shares
+from tests.agent.shares import EXPORT, Shares, info
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def shares(tmp_path: Path) -> Shares:
-    made = Shares(tmp_path / "nfs")
-    (made.export() / "volume-v1").write_bytes(b"data")
-    (made.export() / "volume-v2").write_bytes(b"data")
-    return made
-
-
-@pytest.fixture
-async def mounts(shares: Shares, journal: Journal) -> AsyncGenerator[Mounts]:
-    made = shares.mounts(journal)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def connections(mounts: Mounts, journal: Journal, tmp_path: Path) -> Connections:
-    made = Connections(
-        tmp_path / "connections", mounts, Fitting(QemuImg(Runner(journal))), simulated=False
-    )
-    made.prepare()
-    return made
-
-
-def info(name: str = "volume-v1", **data: Any) -> dict[str, Any]:
-    shown = {"export": EXPORT, "name": name, "format": "raw", **data}
-    return {"driver_volume_type": "nfs", "data": shown}
 
 
 async def test_a_pools_directory_that_is_a_mount_of_its_own_is_never_unmounted(

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -25,38 +25,9 @@ from mooring.agent.waiting import until, until_told
 from mooring.agent.worker import Worker
 from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.journal import Journal
-from tests.agent.shares import EXPORT, Shares, processes_of
+from tests.agent.shares import EXPORT, Shares, info, processes_of
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def shares(tmp_path: Path) -> Shares:
-    made = Shares(tmp_path / "nfs")
-    (made.export() / "volume-v1").write_bytes(b"data")
-    (made.export() / "volume-v2").write_bytes(b"data")
-    return made
-
-
-@pytest.fixture
-async def mounts(shares: Shares, journal: Journal) -> AsyncGenerator[Mounts]:
-    made = shares.mounts(journal)
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def connections(mounts: Mounts, journal: Journal, tmp_path: Path) -> Connections:
-    made = Connections(
-        tmp_path / "connections", mounts, Fitting(QemuImg(Runner(journal))), simulated=False
-    )
-    made.prepare()
-    return made
-
-
-def info(name: str = "volume-v1", **data: Any) -> dict[str, Any]:
-    shown = {"export": EXPORT, "name": name, "format": "raw", **data}
-    return {"driver_volume_type": "nfs", "data": shown}
 
 
 def request(mounts: Mounts, export: str = EXPORT) -> MountRequest:
