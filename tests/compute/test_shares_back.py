@@ -7,10 +7,15 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from mooring.agent_api.transport import Forward as HostForward
+from mooring.agent_api.transport import Request as HostRequest
+from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.transport import Forward, Request, Response, deliver_once
 from mooring.compute.shares.loops import sweep_shares
 from mooring.errors import Unavailable
+from mooring.neighbour import NoAnswer
 from tests.compute.sharing import SharingCloud, at
 
 pytestmark = pytest.mark.anyio
@@ -66,6 +71,96 @@ async def test_a_share_is_mounted_again_where_it_was_still_to_be_unmounted(
     assert await cloud.mounts() == [(server_id, share_id)]
     assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
     assert await cloud.shares(server_id) == {share_id: "active"}
+
+
+class LateUnmount:
+    """Keeps it back that a host has unmounted a share, until that has mounted it again.
+
+    Or until it may be told.
+    """
+
+    def __init__(self, cloud: SharingCloud) -> None:
+        self.done, self.may_be_told = asyncio.Event(), asyncio.Event()
+        cloud.deliver_to_host = self._deliver
+
+    async def _deliver(self, request: HostRequest, forward: HostForward) -> HostResponse:
+        answer, path = await forward(request), request.target
+        if path.startswith("/servers/") and "/shares/" in path and request.method == "DELETE":
+            self.done.set()
+            await self.may_be_told.wait()
+        elif self.done.is_set() and request.method == "PUT" and path.endswith("/power"):
+            self.may_be_told.set()
+        return answer
+
+
+async def test_a_server_that_is_started_while_its_host_unmounts_a_share_has_it_afterwards(
+    cloud: SharingCloud,
+) -> None:
+    server_id, share_id = await cloud.make_shared()
+    late = LateUnmount(cloud)
+    await break_off_start(cloud, server_id)
+    while not late.done.is_set():
+        await cloud.pass_time(1.0)
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    for _ in range(100):
+        # The storage gets quick again.
+        await cloud.pass_time(2.0)
+    late.may_be_told.set()
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.unfinished() == []
+    assert await cloud.mounts() == [(server_id, share_id)]
+    assert await cloud.places() == [(server_id, "host1", "mounted")]
+    assert await cloud.rules(share_id) == {"192.0.2.77": "active"}
+    assert await cloud.shares(server_id) == {share_id: "active"}
+
+
+class LateDenial:
+    """Loses what the share service is to hear of denying rules; later keeps it until it may go."""
+
+    def __init__(self, cloud: SharingCloud) -> None:
+        self.is_lost, self.asked, self.may_be_heard = True, asyncio.Event(), asyncio.Event()
+        cloud.deliver, cloud.deliver_to_host = self._deliver, self._deliver_to_host
+
+    async def _deliver_to_host(self, request: HostRequest, forward: HostForward) -> HostResponse:
+        """As long as the share service hears nothing, the host has another address."""
+        answer = await forward(request)
+        if self.is_lost and (request.method, request.target) == ("GET", "/host"):
+            return replace(answer, body=answer.body.replace(b"192.0.2.1", b"192.0.2.77"))
+        return answer
+
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
+        if request.method == "POST" and b"deny_access" in (request.content or b""):
+            self.asked.set()
+            if self.is_lost:
+                raise NoAnswer("The share service is not there.")
+            await self.may_be_heard.wait()
+        return await deliver_once(request, forward)
+
+
+async def test_a_server_that_is_started_while_its_host_is_to_be_kept_out_gets_another_rule(
+    cloud: SharingCloud,
+) -> None:
+    """The host has got another address, and has the former one again."""
+    server_id, share_id = await cloud.make_shared()
+    late = LateDenial(cloud)
+    assert await cloud.act(server_id, "os-start") == 202
+    while not late.asked.is_set():
+        await cloud.pass_time(1.0)
+    await reset(cloud, server_id)
+    late.is_lost = False
+    late.asked.clear()
+    while not late.asked.is_set():
+        await cloud.pass_time(1.0)
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    for _ in range(20):
+        await cloud.pass_time(1.0)
+    late.may_be_heard.set()
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.unfinished() == []
+    assert await cloud.places() == [(server_id, "host1", "mounted")]
+    assert await cloud.rules(share_id) == {"192.0.2.1": "active"}
 
 
 class LateLook:

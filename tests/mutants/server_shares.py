@@ -130,4 +130,20 @@ MUTANTS = [
         "tests/compute/test_shares_back.py",
         "late_answer",
     ),
+    Mutant(
+        "what was noted of a mount of before is noted of the one that is there since",
+        "compute/shares/sagas/release_share.py",
+        "        await folders.unmount(run, notes.folder)\n",
+        "        return await folders.unmount(run, notes.folder)\n",
+        "tests/compute/test_shares_back.py",
+        "unmounts_a_share",
+    ),
+    Mutant(
+        "a host is let in by a rule that is being denied",
+        "compute/shares/leaving_places.py",
+        "    return denied and bool(",
+        "    return denied and not bool(",
+        "tests/compute/test_shares_back.py",
+        "kept_out",
+    ),
 ]

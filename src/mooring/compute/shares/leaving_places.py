@@ -45,6 +45,21 @@ def change(
         share_places.change(tx, folder.mapping_id, folder.host, run.now(), **values)
 
 
+def release_of(folder: Folder) -> str:
+    """Return the key that the release of a share from a host holds (`sagas.release_share`)."""
+    return f"release-share:{folder.mapping_id}@{folder.host}"
+
+
+def is_being_denied(tx: Session, run: Run[Compute], folder: Folder) -> bool:
+    """Whether a release is having the rule denied by which a server is to have a share again.
+
+    The rule may look as good as ever: the share service may not have heard of it yet.
+    """
+    place = share_places.find(tx, folder.mapping_id, folder.host)
+    denied = place is not None and place.state == REVOKING
+    return denied and bool(run.service.sagas.holders(tx, release_of(folder)))
+
+
 def lock(tx: Session, run: Run[Compute], folder: Folder) -> Place | None:
     """Return a place as it is until this transaction ends."""
     require_lease(tx, run)

@@ -4,7 +4,8 @@ An operation that ends without having done that hands it over: the share service
 not let go at the time. The server is not held up, and does not come back to that host before this
 has ended (`is_leaving`). Nothing ends this but success, or that somebody else has the share in hand
 there: a detach, the deletion of the server, or a start where it did not move, as after a reset of
-its state. `mooring operations retry` makes it try at once.
+its state, which waits where its rule is being denied. `mooring operations retry` makes it try at
+once.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from msgspec import Struct
 
 from mooring.compute.shares import doors, folders, share_places
 from mooring.compute.shares.folders import Folder
+from mooring.compute.shares.leaving_places import release_of
 from mooring.compute.shares.share_places import LEAVING, LEFT, REVOKING
-from mooring.saga.define import Saga, Step, Together, exclusive
+from mooring.saga.define import Saga, Step, exclusive
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -38,7 +40,7 @@ def hand_over(tx: Session, run: Run[Compute], folder: Folder) -> None:
     """
     compute = run.service
     place = share_places.find(tx, folder.mapping_id, folder.host)
-    if place is None or compute.sagas.holders(tx, lock_of(folder)):
+    if place is None or is_leaving(tx, compute, folder):
         return
     if place.state != REVOKING:
         # The host may be silent for long: until its rule is to go, other servers may rely on it.
@@ -46,19 +48,19 @@ def hand_over(tx: Session, run: Run[Compute], folder: Folder) -> None:
     compute.sagas.start(tx, RELEASE_SHARE, ReleaseShare(folder=folder))
 
 
-def lock_of(folder: Folder) -> str:
-    """Return the key that the release of a share from a host holds."""
-    return f"release-share:{folder.mapping_id}@{folder.host}"
-
-
 def is_leaving(tx: Session, compute: Compute, folder: Folder) -> bool:
     """Whether a host still has to let go of a share that a server had there before."""
-    return bool(compute.sagas.holders(tx, lock_of(folder)))
+    return bool(compute.sagas.holders(tx, release_of(folder)))
 
 
-async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> Together | None:
-    """Have the host unmount it, unless somebody else has it in hand."""
-    return await folders.unmount(run, notes.folder) if await _is_left(notes, run) else None
+async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> None:
+    """Have the host unmount it, unless somebody else has it in hand.
+
+    Nothing is noted of that: whoever has let the server have it there since may have had it mounted
+    by now, and the host refuses what comes later than such a mount.
+    """
+    if await _is_left(notes, run):
+        await folders.unmount(run, notes.folder)
 
 
 async def revoke_left(notes: ReleaseShare, run: Run[Compute]) -> None:
@@ -90,6 +92,6 @@ RELEASE_SHARE = Saga(
     Step("unmount_left", unmount_left, may_be_forgone=True),
     Step("revoke_left", revoke_left, may_be_forgone=True),
     Step("forget_left", forget_left),
-    locks=lambda notes: [exclusive(lock_of(notes.folder))],
+    locks=lambda notes: [exclusive(release_of(notes.folder))],
     pivot="unmount_left",
 )
