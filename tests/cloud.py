@@ -47,6 +47,7 @@ from tests.beginnings import lay_files, lay_schemas
 from tests.callers import OwnToken, keystone
 from tests.host_fences import SimulatedFence
 from tests.pace import HORIZON_S, Pace
+from tests.postgres import end_leases
 
 T = TypeVar("T")
 URL = "http://cloud"
@@ -229,7 +230,10 @@ class SimulatedCloud:
     async def restart(self, *, hosts: bool = False) -> None:
         """Let the control plane, and with it the agents if asked, die and come back."""
         self.probe.crashed = False
+        names = list(self.cloud.engines)
         await self._close_control()
+        if self.settings.database:
+            await asyncio.to_thread(end_leases, self.settings.database, names)
         if hosts:
             await self._agent_stack.aclose()
             self._agent_stack, self.agents = AsyncExitStack(), {}

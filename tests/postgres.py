@@ -98,6 +98,14 @@ def run_server(before: Sequence[str] = ()) -> Generator[Server]:
         shutil.rmtree(directory)
 
 
+def end_leases(url: str, schemas: Sequence[str]) -> None:
+    """Let the leases of sagas run out, as 5 s do in which nobody has renewed them."""
+    ended = sql.SQL("UPDATE {}.saga_sagas SET lease_until = '2000-01-01'")
+    with psycopg.connect(url) as connection:
+        for schema in schemas:
+            connection.execute(ended.format(sql.Identifier(schema)))
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Generator[Server]:
     """A server with nothing in it, ended with the session."""

@@ -15,6 +15,15 @@ async def cloud(tmp_path: Path, anyio_backend: str) -> AsyncIterator[VolumeCloud
         yield opened
 
 
+@pytest.fixture
+async def any_cloud(
+    tmp_path: Path, database: str, anyio_backend: str
+) -> AsyncIterator[VolumeCloud]:
+    """The same, on each database."""
+    async with VolumeCloud(tmp_path, database=database) as opened:
+        yield opened
+
+
 @pytest.fixture(scope="session")
 def s3_service() -> Generator[S3Service]:
     """A service that speaks S3, for all tests of a session."""
