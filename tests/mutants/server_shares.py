@@ -140,9 +140,9 @@ MUTANTS = [
     ),
     Mutant(
         "a host is let in by a rule that is being denied",
-        "compute/shares/leaving_places.py",
-        "    return denied and bool(",
-        "    return denied and not bool(",
+        "compute/shares/doors.py",
+        "    if place.state == REVOKING and leaving_places",
+        "    if place.state == GRANTED and leaving_places",
         "tests/compute/test_shares_back.py",
         "kept_out",
     ),

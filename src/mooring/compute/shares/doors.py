@@ -207,7 +207,8 @@ def _claim(tx: Session, run: Run[Compute], folder: Folder, client: str) -> Place
     place = share_places.find(tx, *where)
     if place is None:
         return share_places.add(tx, *where, client, run.now())
-    if leaving_places.is_being_denied(tx, run, folder):
+    if place.state == REVOKING and leaving_places.is_leaving(tx, run.service, folder):
+        # It may look as good as ever: the share service may not have heard of the denial yet.
         return None
     if place.state in LEFT:
         share_places.change(tx, *where, run.now(), state=GRANTING, tries=0)

@@ -50,14 +50,9 @@ def release_of(folder: Folder) -> str:
     return f"release-share:{folder.mapping_id}@{folder.host}"
 
 
-def is_being_denied(tx: Session, run: Run[Compute], folder: Folder) -> bool:
-    """Whether a release is having the rule denied by which a server is to have a share again.
-
-    The rule may look as good as ever: the share service may not have heard of it yet.
-    """
-    place = share_places.find(tx, folder.mapping_id, folder.host)
-    denied = place is not None and place.state == REVOKING
-    return denied and bool(run.service.sagas.holders(tx, release_of(folder)))
+def is_leaving(tx: Session, compute: Compute, folder: Folder) -> bool:
+    """Whether a host still has to let go of a share that a server had there before."""
+    return bool(compute.sagas.holders(tx, release_of(folder)))
 
 
 def lock(tx: Session, run: Run[Compute], folder: Folder) -> Place | None:

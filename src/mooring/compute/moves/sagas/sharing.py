@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec.structs import replace
 
 from mooring.compute.moves.sagas.move_notes import ColdMove, given_shares, left_shares, shares_along
-from mooring.compute.shares import doors, folders
+from mooring.compute.shares import doors, folders, leaving_places
 from mooring.compute.shares.sagas import release_share
 from mooring.errors import Conflict, MooringError
 from mooring.fence.rules import is_fenced
@@ -57,7 +57,7 @@ def runs(notes: ColdMove) -> bool:
 def begin_sharing(tx: Session, notes: ColdMove, item: str, run: Run[Compute]) -> None:
     """See that the destination has no part of it any more. Raises Conflict while it has."""
     there = find(notes, item, notes.destination)
-    if release_share.is_leaving(tx, run.service, there):
+    if leaving_places.is_leaving(tx, run.service, there):
         raise Conflict(
             f"Host {there.host} still lets go of share {there.share_id}, which the server had "
             "there before. The server is where it was; wait until that has ended (mooring "

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from mooring.compute.shares import doors, folders, share_places
 from mooring.compute.shares.folders import Folder
-from mooring.compute.shares.leaving_places import release_of
+from mooring.compute.shares.leaving_places import is_leaving, release_of
 from mooring.compute.shares.share_places import LEAVING, LEFT, REVOKING
 from mooring.saga.define import Saga, Step, exclusive
 
@@ -46,11 +46,6 @@ def hand_over(tx: Session, run: Run[Compute], folder: Folder) -> None:
         # The host may be silent for long: until its rule is to go, other servers may rely on it.
         share_places.change(tx, folder.mapping_id, folder.host, run.now(), state=LEAVING)
     compute.sagas.start(tx, RELEASE_SHARE, ReleaseShare(folder=folder))
-
-
-def is_leaving(tx: Session, compute: Compute, folder: Folder) -> bool:
-    """Whether a host still has to let go of a share that a server had there before."""
-    return bool(compute.sagas.holders(tx, release_of(folder)))
 
 
 async def unmount_left(notes: ReleaseShare, run: Run[Compute]) -> None:
