@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
-from sqlalchemy import update
 
 from mooring.backup import run_backup
-from mooring.saga.tables import SagaRow
 from tests.cloud import SimulatedCloud
-from tests.postgres import Server, client
+from tests.postgres import Server, client, end_leases
 from tests.test_backup import load, make, names
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -51,14 +48,6 @@ def restore(server: Server, database: str, dump: Path) -> None:
     subprocess.run([client("pg_restore"), "--create", into, dump], check=True)
 
 
-async def take_over(cloud: SimulatedCloud) -> None:
-    """Have what the lost cloud was at, whose leases run out, as 5 s without renewal would."""
-    ended = update(SagaRow).values(lease_until=datetime(2000, 1, 1, tzinfo=UTC))
-    for name, engine in cloud.cloud.engines.items():
-        await cloud.cloud.stores[name].write(lambda tx: tx.execute(ended) and None)
-        await engine.schedule.share()
-
-
 async def test_a_dump_and_a_backup_taken_under_load_are_a_cloud(
     tmp_path: Path, postgres_server: Server, postgres_url: str
 ) -> None:
@@ -82,8 +71,8 @@ async def test_a_dump_and_a_backup_taken_under_load_are_a_cloud(
     assert contents(copy) == [b"kept", b"late"]
     database = postgres_url.removeprefix("postgresql://mooring@/").partition("?")[0]
     await asyncio.to_thread(restore, postgres_server, database, dump)
+    await asyncio.to_thread(end_leases, postgres_url, list(cloud.cloud.engines))
     async with SimulatedCloud(copy, database=postgres_url) as restored:
-        await take_over(restored)
         await restored.settle()
         assert await names(restored, VOLUMES, "volumes") >= before
         assert await restored.unfinished() == []
