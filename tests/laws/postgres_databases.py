@@ -12,7 +12,8 @@ from psycopg import sql
 
 from mooring import limits
 from mooring.store.postgresql import PostgresqlStore
-from tests.laws.trials import Databases
+from tests.laws.sites import Scenario, Trial
+from tests.laws.trials import Databases, Trials
 from tests.postgres import Server
 
 _numbers = itertools.count(1)
@@ -80,3 +81,22 @@ class Asked:
                 self._count -= 1
 
         return counted
+
+
+class PostgresTrials(Trials):
+    """Trials on a server of the tests, whose clock stands while it owes an answer."""
+
+    def __init__(self, server: Server, asked: Asked) -> None:
+        self._theirs = PostgresDatabases(server)
+        super().__init__(databases=self._theirs)
+        self._asked = asked
+
+    def remove(self) -> None:
+        """Remove every directory and database."""
+        super().remove()
+        self._theirs.remove_all()
+
+    async def _open(self, scenario: Scenario) -> Trial:
+        trial = await super()._open(scenario)
+        trial.cloud.pace.is_awaited = self._asked
+        return trial

@@ -19,10 +19,9 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.laws import Outcome
 from tests.laws.losses import COMMIT, Loss, Losses, losing
-from tests.laws.postgres_databases import Asked, PostgresDatabases
+from tests.laws.postgres_databases import Asked, PostgresTrials
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Scenario
-from tests.laws.trials import Trials
 from tests.postgres import Server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -55,21 +54,13 @@ class Ground:
     """Trials on PostgreSQL, and what scenarios come to there."""
 
     def __init__(self, server: Server, losses: Losses, asked: Asked) -> None:
-        self.losses, self.asked = losses, asked
-        self.databases = PostgresDatabases(server)
-        self.trials = Trials(databases=self.databases)
+        self.losses, self.trials = losses, PostgresTrials(server, asked)
         self._learnt: dict[str, Undisturbed] = {}
-
-    def remove(self) -> None:
-        """Remove every directory and database."""
-        self.trials.remove()
-        self.databases.remove_all()
 
     async def learn(self, scenario: Scenario) -> Undisturbed:
         """Return what a scenario comes to, run undisturbed once."""
         if scenario.name not in self._learnt:
             async with self.trials.begin(scenario) as trial:
-                trial.cloud.pace.is_awaited = self.asked
                 self.losses.begin(None)
                 outcome = await laws.learn(trial)
                 assert trial.answer is not None
@@ -82,7 +73,6 @@ class Ground:
         """Hold a scenario to the law at one place of its transactions."""
         undisturbed = await self.learn(scenario)
         async with self.trials.begin(scenario) as trial:
-            trial.cloud.pace.is_awaited = self.asked
             self.losses.begin(loss)
             await trial.act()
             await trial.settle()
@@ -102,7 +92,7 @@ def ground(postgres_server: Server) -> Iterator[Ground]:
     with losing() as losses, pytest.MonkeyPatch.context() as patch:
         made = Ground(postgres_server, losses, Asked(patch))
         yield made
-        made.remove()
+        made.trials.remove()
 
 
 def places(longest: int) -> list[Loss]:

@@ -86,6 +86,28 @@ async def passing(trials: Trials, point: Point) -> AsyncIterator[tuple[Scenario,
     assert found, f"no scenario passes {point.name}"
 
 
+async def crash(trials: Trials, point: Point) -> None:
+    """Hold a saga to the law *crash* at a point, in every scenario that passes it."""
+    async for scenario, outcome in passing(trials, point):
+        async with trials.begin(scenario) as trial:
+            await laws.hold_crash(trial, point.saga, point.name, outcome)
+
+
+async def crash_unwinding(trials: Trials, point: Point) -> None:
+    """Hold a saga to the law *crash in undo* likewise, from where it last goes back."""
+    found = False
+    for scenario in SCENARIOS:
+        if scenario.saga is not point.saga:
+            continue
+        outcome = await trials.learn(scenario)
+        async with trials.begin(scenario) as trial:
+            failing = last_way_back(point.saga, outcome.points)
+            if failing:
+                await laws.hold_crash_in_undo(trial, point.saga, failing, point.name, outcome)
+                found = found or point.name in trial.probe.passed
+    assert found, f"no scenario passes {point}"
+
+
 @pytest.mark.cases(FAILING, 20)
 async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
     trials: Trials, case: Point
@@ -108,9 +130,7 @@ async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) ->
 
 @pytest.mark.cases(FORWARD, 22)
 async def test_crashing_anywhere_ends_after_the_restart(trials: Trials, case: Point) -> None:
-    async for scenario, outcome in passing(trials, case):
-        async with trials.begin(scenario) as trial:
-            await laws.hold_crash(trial, case.saga, case.name, outcome)
+    await crash(trials, case)
 
 
 @pytest.mark.cases(FORWARD, 8)
@@ -131,17 +151,7 @@ async def test_what_dies_may_stay_away_for_hours(trials: Trials, case: Point) ->
 
 @pytest.mark.cases(BACK, 12)
 async def test_crashing_while_unwinding_leaves_no_trace(trials: Trials, case: Point) -> None:
-    found = False
-    for scenario in SCENARIOS:
-        if scenario.saga is not case.saga:
-            continue
-        outcome = await trials.learn(scenario)
-        async with trials.begin(scenario) as trial:
-            failing = last_way_back(case.saga, outcome.points)
-            if failing:
-                await laws.hold_crash_in_undo(trial, case.saga, failing, case.name, outcome)
-                found = found or case.name in trial.probe.passed
-    assert found, f"no scenario passes {case}"
+    await crash_unwinding(trials, case)
 
 
 @pytest.mark.cases(BACK, 8)
