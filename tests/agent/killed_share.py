@@ -24,6 +24,7 @@ from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent_api.shares import ShareSnapshotName
 from mooring.fence.journal import Journal, Process
+from tests.agent.places import place
 
 When = Literal["before", "during", "after"]
 
@@ -96,7 +97,7 @@ async def _main(orders: Orders) -> None:
     journal = Journal(directory.parent / "killed.sqlite")
     options = NfsShareOptions(address=orders.address, bus=orders.bus)
     pool = SharePoolSettings(driver="nfs", nfs=options)
-    driver = NfsShares(pool, options, directory, KillingRunner(journal, orders))
+    driver = NfsShares(pool, options, place(directory), KillingRunner(journal, orders))
     await act(driver, orders.verb, orders.arguments)
     await journal.close()
 

@@ -12,6 +12,7 @@ from mooring.agent.settings import SharePoolSettings
 from mooring.agent.share_drivers.nfs import NfsShares
 from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.share_drivers.records import KeptRule, Record, Records
+from tests.agent.places import place
 
 _SILENT = Output(1, "", "Error org.freedesktop.DBus.Error.NoReply: no reply within 20000 ms")
 OPTIONS = NfsShareOptions(address="10.9.0.254", bus="unix:path=/nowhere/bus")
@@ -49,7 +50,7 @@ class Machine:
     def open(self) -> NfsShares:
         """Return a driver of it, not yet set up."""
         pool = SharePoolSettings(driver="nfs", nfs=OPTIONS)
-        return NfsShares(pool, OPTIONS, self.directory, self)
+        return NfsShares(pool, OPTIONS, place(self.directory), self)
 
     def lay(self, share_id: str, number: int, *, gib: int = 1) -> None:
         """Have a share here as an agent before has left it, with one client."""

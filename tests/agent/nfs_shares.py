@@ -17,6 +17,7 @@ from mooring.agent.share_drivers.options import NfsShareOptions
 from mooring.agent.waiting import until
 from mooring.fence.journal import Journal
 from tests.agent.nfs_server import ADDRESS, nfs_server
+from tests.agent.places import place
 from tests.agent.share_pools import SharesAtWork
 from tests.agent.tapes import Player, Recorder
 
@@ -103,7 +104,7 @@ async def _at_work(
 ) -> AsyncGenerator[NfsAtWork]:
     options = NfsShareOptions(address=ADDRESS, bus=names["bus"])
     made = replace(pool, driver="nfs", nfs=options)
-    driver = NfsShares(made, options, directory / "shares", programs)
+    driver = NfsShares(made, options, place(directory / "shares"), programs)
     await driver.setup()
     try:
         yield NfsAtWork(driver, programs, names["net"])

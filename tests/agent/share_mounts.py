@@ -26,6 +26,7 @@ from mooring.fence.journal import Journal
 from tests.agent.ceph_cluster import CephCluster
 from tests.agent.cephfs_shares import real_cephfs
 from tests.agent.hosts import new_id
+from tests.agent.places import place
 from tests.agent.shares import Shares
 
 KINDS = ("simulated NFS", "simulated CEPHFS", "directory", "links", "stand-in")
@@ -148,7 +149,7 @@ async def mounts_at_work(
         driver: ShareDriver = SimulatedShares(pool, directory / "pool.sqlite", ADDRESS)
         mounter: ShareMounter = SimulatedMounts(base, directory / "mounts.json")
     else:
-        driver = DirectoryShares(SharePoolSettings(), directory / "shares", ADDRESS, runner)
+        driver = DirectoryShares(SharePoolSettings(), place(directory / "shares"), ADDRESS, runner)
         mounter = LinkedShares(base)
         if kind == "directory":
             mounter = NfsMounts(base, MountSettings(), runner)

@@ -12,12 +12,13 @@ from mooring.agent.share_drivers.directory import DirectoryShares
 from mooring.agent.share_drivers.opening import open_share_pools
 from mooring.errors import Invalid, Unavailable
 from mooring.fence.journal import Journal
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 
 
 def open_pool(directory: Path, journal: Journal, ip: str = "127.0.0.1") -> DirectoryShares:
-    return DirectoryShares(SharePoolSettings(), directory, ip, Runner(journal))
+    return DirectoryShares(SharePoolSettings(), place(directory), ip, Runner(journal))
 
 
 async def test_a_directory_has_shares_of_nfs_alone(tmp_path: Path, journal: Journal) -> None:

@@ -15,59 +15,49 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
+from tests.agent.places import Disk
 
 pytestmark = [pytest.mark.anyio, pytest.mark.hosts]
 GONE = "is not the storage that it was"
 VOLUME = VolumeFile(volume_id="v1", pool="own", size_gib=1, format="raw")
 
 
-class Disk:
-    """A disk of its own, with a pool and a volume on it; the test mounts it."""
+class Volumes(Disk):
+    """A disk with a pool and a volume on it."""
 
     def __init__(self, directory: Path, journal: Journal) -> None:
-        self.point, self.known = directory / "point", directory / "own.identity"
-        self._away, self._journal = directory / "away", journal
-        self.driver = self.start()
+        super().__init__(directory)
+        self._journal = journal
+        self.driver = self.open()
 
-    def start(self) -> DirectoryDriver:
+    def open(self) -> DirectoryDriver:
         """Return the driver of an agent that starts, not yet set up."""
-        qemu_img = QemuImg(Runner(self._journal))
         pool = PoolSettings(name="own", format="raw")
-        self.driver = DirectoryDriver(pool, self.point, "h1", qemu_img, self.known)
-        return self.driver
+        return DirectoryDriver(pool, self.place, QemuImg(Runner(self._journal)))
 
-    def unmount(self) -> None:
-        """Leave an empty mount point."""
-        self.point.rename(self._away)
-        self.point.mkdir()
-
-    def mount(self) -> None:
-        """Put the disk back over its mount point."""
-        self.point.rmdir()
-        self._away.rename(self.point)
+    async def restart(self) -> None:
+        """Have another agent."""
+        await self.driver.close()
+        self.driver = self.open()
+        await self.driver.setup()
 
 
 @pytest.fixture
-async def disk(tmp_path: Path, journal: Journal) -> AsyncGenerator[Disk]:
-    made = Disk(tmp_path, journal)
+async def disk(tmp_path: Path, journal: Journal) -> AsyncGenerator[Volumes]:
+    made = Volumes(tmp_path, journal)
     await made.driver.setup()
     await made.driver.create(VOLUME, None, "op")
     yield made
     await made.driver.close()
 
 
-async def restart(disk: Disk) -> None:
-    await disk.driver.close()
-    await disk.start().setup()
-
-
 @pytest.mark.parametrize("restarts", [True, False])
 async def test_a_pool_whose_disk_is_not_mounted_takes_and_finds_nothing_until_it_is(
-    disk: Disk, restarts: bool
+    disk: Volumes, restarts: bool
 ) -> None:
     disk.unmount()
     if restarts:
-        await restart(disk)
+        await disk.restart()
     driver = disk.driver
     for asked in (
         driver.stats(),
@@ -83,7 +73,7 @@ async def test_a_pool_whose_disk_is_not_mounted_takes_and_finds_nothing_until_it
             await asked
     [told] = await Pools().volume_pools([driver])
     assert GONE in told.problem
-    assert "own.identity" in told.problem
+    assert disk.place.known.name in told.problem
     assert (await look_at_volumes({"own": driver})).unread == ["own"]
     assert list(disk.point.iterdir()) == []
     disk.mount()
@@ -93,18 +83,15 @@ async def test_a_pool_whose_disk_is_not_mounted_takes_and_finds_nothing_until_it
     assert (await driver.stats()).problem == ""
 
 
-async def test_another_storage_is_taken_only_once_an_operator_says_so(disk: Disk) -> None:
+async def test_another_storage_is_taken_only_once_an_operator_says_so(disk: Volumes) -> None:
     former = (await disk.driver.stats()).identity
-    disk.unmount()
-    records = disk.point / ".mooring"
-    records.mkdir()
-    (records / "identity").write_text("another")
-    await restart(disk)
+    disk.replace()
+    await disk.restart()
     with pytest.raises(Unavailable, match="has another identity"):
         await disk.driver.volumes()
-    disk.known.unlink()
-    await restart(disk)
+    disk.place.known.unlink()
+    await disk.restart()
     assert await disk.driver.volumes() == []
     assert (await disk.driver.stats()).identity == "another" != former
     await disk.driver.create(VOLUME, None, "op")
-    assert disk.known.read_text() == "another"
+    assert disk.place.known.read_text() == "another"

@@ -27,6 +27,7 @@ from tests.agent.hosts import CHECKOUT
 from tests.agent.killed_share import Orders, When, act
 from tests.agent.nfs_server import ADDRESS, NfsServer, nfs_server, why_no_nfs_server
 from tests.agent.nfs_shares import NfsAtWork, unmount
+from tests.agent.places import place
 from tests.agent.share_pools import gib
 from tests.sampling import choose
 
@@ -65,7 +66,7 @@ async def at_hand(tmp_path: Path, journal: Journal) -> AsyncGenerator[AtHand]:
     async with nfs_server(directory / "exports" / "index.conf") as server:
         options = NfsShareOptions(address=ADDRESS, bus=server.bus)
         pool = SharePoolSettings(driver="nfs", nfs=options)
-        driver = NfsShares(pool, options, directory, runner)
+        driver = NfsShares(pool, options, place(directory), runner)
         await driver.setup()
         opened = AtHand(server, driver, runner)
         try:
@@ -267,9 +268,8 @@ class TestReal:
         options = msgspec.structs.replace(
             NfsShareOptions(address=ADDRESS, bus=at_hand.server.bus), export_ids=(7, 7)
         )
-        driver = NfsShares(
-            at_hand.driver.pool, options, at_hand.driver.data("x").parents[2], at_hand.runner
-        )
+        directory = at_hand.driver.data("x").parents[2]
+        driver = NfsShares(at_hand.driver.pool, options, place(directory), at_hand.runner)
         await driver.create("s1", 1, None, "op")
         with pytest.raises(NoCapacity, match="no number left"):
             await driver.create("s2", 1, None, "op")

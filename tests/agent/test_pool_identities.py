@@ -14,6 +14,7 @@ from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
 from mooring.fence.journal import Journal
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 
@@ -23,10 +24,9 @@ def make(kind: str, directory: Path, host: str, journal: Journal) -> VolumeDrive
     if kind == "simulated":
         pool = PoolSettings(name=host, driver="simulated")
         return SimulatedDriver(pool, directory / "pool.sqlite")
-    # What a host knows of a pool lies beside its own state.
-    known = directory.parent / f"{host}-{directory.name}.identity"
-    qemu_img = QemuImg(Runner(journal))
-    return DirectoryDriver(PoolSettings(name=host), directory, host, qemu_img, known)
+    return DirectoryDriver(
+        PoolSettings(name=host), place(directory, host), QemuImg(Runner(journal))
+    )
 
 
 async def identity_of(driver: VolumeDriver) -> str:

@@ -23,6 +23,7 @@ from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
 from mooring.fence.threads import run_to_end
 from tests.agent.hosts import new_id
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 
@@ -45,7 +46,7 @@ async def test_another_pool_and_the_host_answer(
     async with open_agent(settings) as running:
         good = running.agent.drivers["good"]
         qemu_img = QemuImg(Runner(running.agent.journal))
-        dead = Dead(pools[0], tmp_path / "gone", "h", qemu_img, tmp_path / "known")
+        dead = Dead(pools[0], place(tmp_path / "gone"), qemu_img)
         running.agent.drivers["gone"] = dead
         stuck = [asyncio.ensure_future(dead.find("v1")) for _ in range(AGENT_POOL_THREADS)]
         try:
@@ -84,7 +85,7 @@ async def test_how_far_a_copy_is_keeps_nobody_waiting(
     settings = AgentSettings(name="h", state_dir=tmp_path / "h", hypervisor="simulated")
     async with open_agent(settings) as running:
         slow = Slow(running.agent.journal)
-        driver = DirectoryDriver(PoolSettings(), tmp_path / "pool", "h", slow, tmp_path / "known")
+        driver = DirectoryDriver(PoolSettings(), place(tmp_path / "pool"), slow)
         await driver.setup()
         running.agent.drivers[driver.pool.name] = driver
         volume_id, client = new_id(), Agents().in_process("h", running.app)

@@ -20,6 +20,7 @@ from mooring.errors import Unavailable
 from mooring.fence.journal import Journal
 from tests.agent.caches import make_cache
 from tests.agent.hosts import IMAGE_ID, new_id, open_host, spec_of, stream
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 
@@ -27,8 +28,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def driver(tmp_path: Path, journal: Journal) -> AsyncGenerator[DirectoryDriver]:
     pool = PoolSettings(name="local", format="raw")
-    qemu_img = QemuImg(Runner(journal))
-    made = DirectoryDriver(pool, tmp_path / "pool", "h1", qemu_img, tmp_path / "known")
+    made = DirectoryDriver(pool, place(tmp_path / "pool"), QemuImg(Runner(journal)))
     await made.setup()
     yield made
     await made.close()

@@ -17,6 +17,7 @@ from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner
 from mooring.agent.settings import PoolSettings
 from mooring.fence.journal import Journal
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 RAW = Record("raw")
@@ -25,8 +26,7 @@ RAW = Record("raw")
 @pytest.fixture
 async def driver(tmp_path: Path, journal: Journal) -> AsyncGenerator[DirectoryDriver]:
     pool = PoolSettings(name="local", format="raw")
-    qemu_img, known = QemuImg(Runner(journal)), tmp_path / "known"
-    made = DirectoryDriver(pool, tmp_path / "pool", "h1", qemu_img, known)
+    made = DirectoryDriver(pool, place(tmp_path / "pool"), QemuImg(Runner(journal)))
     await made.setup()
     yield made
     await made.close()

@@ -15,6 +15,7 @@ from mooring.agent.settings import PoolSettings
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import NoCapacity
 from mooring.fence.journal import Journal
+from tests.agent.places import place
 
 pytestmark = pytest.mark.anyio
 
@@ -54,8 +55,7 @@ async def test_nothing_is_promised_from_the_reserve_of_a_pool(kind: str, tmp_pat
 def make(pool: PoolSettings, directory: Path, journal: Journal) -> VolumeDriver:
     if pool.driver == "simulated":
         return SimulatedDriver(pool, directory / "pool.sqlite")
-    qemu_img = QemuImg(Runner(journal))
-    return DirectoryDriver(pool, directory / "volumes", "host-1", qemu_img, directory / "known")
+    return DirectoryDriver(pool, place(directory / "volumes"), QemuImg(Runner(journal)))
 
 
 def volume(volume_id: str) -> VolumeFile:

@@ -19,6 +19,7 @@ from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, MooringError, NotFound
 from mooring.fence.journal import Journal
+from tests.agent.places import place
 from tests.agent.remote_pools import HOST
 from tests.contract.test_volume_driver import HERE, image, make_driver, run, volume
 
@@ -109,7 +110,7 @@ async def test_who_is_given_the_volume_while_it_is_copied_keeps_its_file(
     journal = Journal(tmp_path / "journal.sqlite")
     pool = PoolSettings(name="pool", format=disk_format)
     qemu_img = QemuImg(Runner(journal))
-    driver = Lost(pool, tmp_path / "volumes", HOST, qemu_img, tmp_path / "known")
+    driver = Lost(pool, place(tmp_path / "volumes", HOST), qemu_img)
     await driver.setup()
     await driver.create(volume(driver), image(tmp_path), "op")
     if has_snapshot:

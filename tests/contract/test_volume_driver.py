@@ -25,6 +25,7 @@ from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, Invalid, NoCapacity, NotFound, Unavailable
 from mooring.fence.journal import Journal
 from mooring.volume.backends import targets
+from tests.agent.places import place
 from tests.agent.remote_pools import HOST, KINDS, remote_pool
 from tests.contract.holders import held_by_qemu
 
@@ -65,8 +66,7 @@ def make_driver(
         pool = PoolSettings(name="pool", driver="simulated", total_gib=100, oversubscription=1)
         return SimulatedDriver(replace(pool, hosts=hosts), directory / "pool.sqlite")
     pool = PoolSettings(name="pool", format="qcow2" if kind == "qcow2" else "raw", hosts=hosts)
-    qemu_img = QemuImg(Runner(journal))
-    return DirectoryDriver(pool, directory / "volumes", HOST, qemu_img, directory / "known")
+    return DirectoryDriver(pool, place(directory / "volumes", HOST), QemuImg(Runner(journal)))
 
 
 async def run(*argv: str) -> int:
@@ -354,7 +354,7 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
     try:
         pool = PoolSettings(name="pool", format="raw", reserved_percent=0, oversubscription=1000)
         qemu_img = QemuImg(Runner(journal))
-        driver = DirectoryDriver(pool, small, "host-1", qemu_img, tmp_path / "known")
+        driver = DirectoryDriver(pool, place(small), qemu_img)
         await driver.setup()
         with pytest.raises(NoCapacity, match="no room for the content"):
             await driver.create(volume(driver), source, "op")
@@ -362,7 +362,7 @@ async def test_a_disk_that_fills_up_during_a_copy_keeps_nothing(tmp_path: Path) 
         with pytest.raises(NoCapacity, match="The disk is full"):
             await driver.create(volume(driver), unpacked, "op")
         assert await driver.leftovers() == []
-        roomy = DirectoryDriver(pool, tmp_path / "roomy", "host-1", qemu_img, tmp_path / "known-2")
+        roomy = DirectoryDriver(pool, place(tmp_path / "roomy"), qemu_img)
         await roomy.setup()
         await roomy.create(volume(roomy), source, "op")
         with pytest.raises(NoCapacity, match="The disk is full"):

@@ -223,4 +223,20 @@ MUTANTS = [
         "tests/agent/test_inactive.py",
         "whatever_else",
     ),
+    Mutant(
+        "a pool in a directory takes an empty mount point for itself",
+        "agent/known_storage.py",
+        '        if self._word in ("", found):\n',
+        '        if not found or self._word in ("", found):\n',
+        "tests/agent/test_known_storage.py",
+        "not_mounted",
+    ),
+    Mutant(
+        "a pool of shares whose disk comes late gives nothing away again",
+        "agent/known_storage.py",
+        "                await self._prepare()\n",
+        "                if not self._word:\n                    await self._prepare()\n",
+        "tests/agent/test_known_share_storage.py",
+        "given_away_again",
+    ),
 ]

@@ -63,8 +63,8 @@ MUTANTS = [
         "            raise copy_ended(server_id, volume_id)\n        size_bytes, in_step",
         "            return Mirroring(copied_bytes=1, size_bytes=1, in_step=True)\n"
         "        size_bytes, in_step",
-        ENDS,
-        "ends_before_its_time",
+        "tests/contract/test_swaps.py",
+        "that_is_stopped and simulated",
     ),
     Mutant(
         "one of two volumes is freed before anybody knows which the guest has",

@@ -44,6 +44,7 @@ from mooring.agent.host import Agent
 from mooring.agent.hypervisor import GONE, Hypervisor, News, Tell
 from mooring.agent.hypervisor_memory import Remembered, Way, recall, remember
 from mooring.agent.images import Check, ImageCache
+from mooring.agent.known_storage import PoolPlace
 from mooring.agent.late_disks import LateDisks
 from mooring.agent.mounts import Mounts
 from mooring.agent.move_identity import MoveIdentity
@@ -361,9 +362,9 @@ def _open_pool(settings: AgentSettings, pool: PoolSettings, tools: Tools) -> lis
     if pool.driver == "simulated":
         return [SimulatedDriver(pool, settings.state_dir / f"pool-{pool.name}.sqlite")]
     if pool.driver == "directory":
-        directory = settings.state_dir / pool.path
         known = settings.state_dir / f"pool-{pool.name}.identity"
-        return [DirectoryDriver(pool, directory, settings.name, tools.qemu_img, known)]
+        place = PoolPlace(settings.state_dir / pool.path, settings.name, known)
+        return [DirectoryDriver(pool, place, tools.qemu_img)]
     return [*open_remote_pools(pool, tools)]
 
 

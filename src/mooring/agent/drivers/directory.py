@@ -2,44 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import structlog
-
-from mooring.agent.drivers import identities
 from mooring.agent.drivers.file_snapshots import FileSnapshots
-from mooring.agent.drivers.known_storage import KnownStorage
-from mooring.agent.drivers.records import RECORDS
+from mooring.agent.known_storage import KnownStorage, PoolPlace
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.settings import PoolSettings
 from mooring.agent_api.volumes import VolumeFile
-from mooring.errors import Unavailable
-
-log = structlog.get_logger()
-T = TypeVar("T")
 
 
 class DirectoryDriver(FileSnapshots):
     """A directory that no other host sees, or those that the pool's settings name.
 
-    Its file system may be mounted late, or go: what was the pool once is used again once it is
-    back, and nothing else in its place. What it was stands in the file `known`.
+    It is used only while it is the storage that its host knows.
     """
 
-    def __init__(
-        self, pool: PoolSettings, directory: Path, host: str, qemu_img: QemuImg, known: Path
-    ) -> None:
-        super().__init__(pool, directory, host, qemu_img)
-        self._known = KnownStorage(pool.name, known)
-        self._preparing, self._is_prepared = threading.Lock(), False
-        self._run = self._run_there
+    def __init__(self, pool: PoolSettings, place: PoolPlace, qemu_img: QemuImg) -> None:
+        super().__init__(pool, place.path, place.host, qemu_img)
+        self._known = KnownStorage(pool.name, place, self._threads, super().setup)
+        self._run = self._known.run
 
     async def setup(self) -> None:
-        self._is_prepared = False
-        await self._threads.prepare(self._try, self.directory)
+        await self._known.setup()
 
     @property
     def hosts(self) -> list[str]:
@@ -55,31 +39,3 @@ class DirectoryDriver(FileSnapshots):
             "access_mode": "rw",
         }
         return {"driver_volume_type": "local", "data": data}
-
-    async def _run_there(self, fn: Callable[[], T]) -> T:
-        """Do a piece of blocking work where the pool is what it was. Raises Unavailable."""
-
-        def work() -> T:
-            self._require_there()
-            return fn()
-
-        return await self._threads.run(work)
-
-    def _try(self) -> None:
-        self._known.recall()
-        try:
-            self._require_there()
-        except Unavailable as error:
-            # The host's other pools and its guests have no part in it: each use looks again.
-            log.warning("a pool cannot be used yet", pool=self.pool.name, reason=str(error))
-
-    def _require_there(self) -> None:
-        records = self.directory / RECORDS
-        self._known.require(records)
-        if self._is_prepared:
-            return
-        with self._preparing:
-            if not self._is_prepared:
-                self._paths.prepare()
-                self._known.keep(identities.read(records, self._host))
-                self._is_prepared = True

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mooring.agent import files
-from mooring.agent.drivers import damaged, identities
+from mooring.agent import files, identities
+from mooring.agent.drivers import damaged
 from mooring.agent.drivers.base import (
     ExtendNeedsCompute,
     SourceImage,
@@ -29,7 +29,7 @@ from mooring.agent.drivers.base import (
 )
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.agent.drivers.promises import Promises
-from mooring.agent.drivers.records import RECORDS, Record, Records
+from mooring.agent.drivers.records import Record, Records
 from mooring.agent.image_locks import is_written
 from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB, InUse, QemuImg, read_own_bytes
@@ -384,13 +384,13 @@ class FileVolumes(WithoutFence, ABC):
             storage_protocol=self.storage_protocol,
             hosts=self.hosts,
             # Each time: another directory may have been mounted here.
-            identity=identities.read(self.directory / RECORDS, self._host),
+            identity=identities.read(self.directory / identities.RECORDS, self._host),
         )
 
     def _leftovers(self) -> list[str]:
-        known = {self.directory / RECORDS, self.directory / RECORDS / identities.NAME}
-        known |= {path for one in self._volumes() for path in self._all_of(one)}
-        seen = {*self.directory.iterdir(), *(self.directory / RECORDS).iterdir()}
+        own = self.directory / identities.RECORDS
+        known = {path for one in self._volumes() for path in self._all_of(one)}
+        seen = {*self.directory.iterdir(), *own.iterdir()} - {own, own / identities.NAME}
         return sorted(str(path) for path in damaged.unclaimed(self._paths, seen - known))
 
     def _all_of(self, volume: VolumeFile) -> list[Path]:

@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from mooring.agent.drivers.records import PREFIX, RECORDS
+from mooring.agent.drivers.records import PREFIX
+from mooring.agent.identities import RECORDS
 from mooring.agent_api.volumes import VolumeFile
 
 _SETTLED_NS = 5_000_000_000

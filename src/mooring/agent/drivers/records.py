@@ -8,13 +8,12 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent import files
-from mooring.agent.drivers import identities
+from mooring.agent import files, identities
 from mooring.agent.drivers.chains import Chain, Layer
+from mooring.agent.identities import RECORDS
 from mooring.errors import Conflict
 
 log = structlog.get_logger()
-RECORDS = ".mooring"
 PREFIX = "volume-"
 
 

@@ -29,9 +29,9 @@ from mooring.agent.drivers.base import (
     require,
 )
 from mooring.agent.drivers.file_snapshots import FileSnapshots
-from mooring.agent.drivers.records import RECORDS
 from mooring.agent.drivers.remote_cache import CACHED, CachePolicy, ShareCache
 from mooring.agent.drivers.remote_options import Secure
+from mooring.agent.identities import RECORDS
 from mooring.agent.mounts import Mounts, Space, mount_point
 from mooring.agent.qemu_img import GIB, QemuImg
 from mooring.agent.run import Runner

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from mooring import limits
 from mooring.agent.files import sync_directory
+from mooring.agent.identities import RECORDS
+from mooring.agent.known_storage import KnownStorage, PoolPlace
 from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Budget, Runner
@@ -38,7 +40,6 @@ from mooring.agent_api.shares import (
 )
 from mooring.errors import Unavailable
 
-RECORDS = ".mooring"
 SHARE_PREFIX, _REMOVED = "share-", "removed-"
 _LOOK = Budget(timeout_s=limits.AGENT_LONG_CALL_S, cpu_s=0)
 
@@ -46,12 +47,13 @@ _LOOK = Budget(timeout_s=limits.AGENT_LONG_CALL_S, cpu_s=0)
 class DirectoryShares(WithoutSnapshots):
     """Implements `ShareDriver`."""
 
-    def __init__(self, pool: SharePoolSettings, directory: Path, ip: str, runner: Runner) -> None:
+    def __init__(self, pool: SharePoolSettings, place: PoolPlace, ip: str, runner: Runner) -> None:
         self._pool, self._runner = pool, runner
         self._threads = PoolThreads(pool.name)
-        self._run = self._threads.run
+        self._known = KnownStorage(pool.name, place, self._threads, self._prepare)
+        self._run = self._known.run
         # As mounts show it, without links.
-        self._directory = directory.resolve()
+        self._directory = place.path.resolve()
         self._server = f"[{ip}]" if ":" in ip else ip
         self._records = Records(self._directory / RECORDS)
 
@@ -68,13 +70,7 @@ class DirectoryShares(WithoutSnapshots):
         return self._directory / f"{SHARE_PREFIX}{share_id}"
 
     async def setup(self) -> None:
-        def prepare() -> list[Path]:
-            self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-            self._records.prepare()
-            return list(self._directory.glob(f"{_REMOVED}*"))
-
-        for left in await self._threads.prepare(prepare, self._directory):
-            await self._remove(left)
+        await self._known.setup()
 
     async def close(self) -> None:
         self._threads.close()
@@ -151,6 +147,15 @@ class DirectoryShares(WithoutSnapshots):
 
     async def leftovers(self) -> list[str]:
         return await self._run(self._leftovers)
+
+    async def _prepare(self) -> None:
+        def prepare() -> list[Path]:
+            self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+            self._records.prepare()
+            return list(self._directory.glob(f"{_REMOVED}*"))
+
+        for left in await self._threads.prepare(prepare, self._directory):
+            await self._remove(left)
 
     async def _measure(self, share_id: str) -> int:
         """Return how many bytes the files of a share take. Raises Unavailable."""

@@ -14,6 +14,8 @@ from pathlib import Path
 import structlog
 from msgspec.structs import replace
 
+from mooring.agent.identities import RECORDS
+from mooring.agent.known_storage import KnownStorage, PoolPlace
 from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.qemu_img import GIB
 from mooring.agent.run import Programs
@@ -44,25 +46,31 @@ from mooring.agent_api.shares import (
 from mooring.errors import NoCapacity, NotFound, Unavailable
 
 log = structlog.get_logger()
-_RECORDS, _EXPORTS = ".mooring", "exports"
+_EXPORTS = "exports"
 
 
 class NfsShares:
     """Implements `ShareDriver`."""
 
     def __init__(
-        self, pool: SharePoolSettings, options: NfsShareOptions, directory: Path, programs: Programs
+        self,
+        pool: SharePoolSettings,
+        options: NfsShareOptions,
+        place: PoolPlace,
+        programs: Programs,
     ) -> None:
+        directory = place.path
         self._pool, self._options, self._directory = pool, options, directory
         self._threads = PoolThreads(pool.name)
-        self._run = self._threads.run
+        self._storage = KnownStorage(pool.name, place, self._threads, self._prepare)
+        self._run = self._storage.run
         self._images = BtrfsImages(directory, programs, self._threads)
         self._ganesha = Ganesha(options.bus, directory / _EXPORTS, programs, self._threads)
-        self._records = Records(directory / _RECORDS)
+        self._records = Records(directory / RECORDS)
         self._numbering = asyncio.Lock()
         self._turns = Turns()
         """By share: what is given away again is what its verbs have left."""
-        self._restoring = Restoring(pool.name, self._ganesha.check, self._restore)
+        self._restoring = Restoring(pool.name, self._check, self._restore)
 
     @property
     def pool(self) -> SharePoolSettings:
@@ -77,23 +85,17 @@ class NfsShares:
         return self._images.data(share_id)
 
     async def setup(self) -> None:
-        def prepare() -> None:
-            self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-            self._records.prepare()
-            self._ganesha.prepare()
-
-        await self._threads.prepare(prepare, self._directory)
-        await self._images.prepare()
-        # Beside all else: a Ganesha that hangs would keep the host from serving for minutes.
-        await self._restoring.begin(await self._run(self._images.ids))
+        await self._restoring.end()
+        await self._storage.setup()
 
     async def close(self) -> None:
         await self._restoring.end()
         self._threads.close()
 
     async def stats(self) -> SharePool:
+        found = await self._run(self._stats)
         await self._ganesha.check()
-        return await self._run(self._stats)
+        return found
 
     async def shares(self) -> list[HostedShare]:
         found = [await self._look(one) for one in await self._run(self._known)]
@@ -184,6 +186,22 @@ class NfsShares:
             return self._images.leftovers(known) + self._ganesha.leftovers(known)
 
         return await self._run(look)
+
+    async def _prepare(self) -> None:
+        def prepare() -> None:
+            self._directory.mkdir(mode=0o711, parents=True, exist_ok=True)
+            self._records.prepare()
+            self._ganesha.prepare()
+
+        await self._threads.prepare(prepare, self._directory)
+        await self._images.prepare()
+        # Beside all else: a Ganesha that hangs would keep the host from serving for minutes.
+        await self._restoring.begin(await self._threads.run(self._images.ids))
+
+    async def _check(self) -> None:
+        """Raise Unavailable while the storage is not the pool's, or Ganesha does not answer."""
+        await self._storage.require()
+        await self._ganesha.check()
 
     async def _restore(self, share_id: str) -> None:
         """Have a share mounted and given away, as it was before this machine or agent ended."""

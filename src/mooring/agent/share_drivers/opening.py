@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from mooring.agent.known_storage import PoolPlace
 from mooring.agent.run import Runner
 from mooring.agent.settings import AgentSettings, SharePoolSettings, check_names
 from mooring.agent.share_drivers.base import ShareDriver
@@ -49,12 +50,14 @@ def _open(settings: AgentSettings, pool: SharePoolSettings, runner: Runner) -> S
             f"Pool {pool.name} has the driver {pool.driver}, whose shares are of NFS; leave "
             "`protocol` out."
         )
-    directory = settings.state_dir.absolute() / pool.path
+    state_dir = settings.state_dir.absolute()
+    known = state_dir / f"shares-{pool.name}.identity"
+    place = PoolPlace(state_dir / pool.path, settings.name, known)
     if pool.driver == "directory":
-        return DirectoryShares(pool, directory, settings.ip, runner)
+        return DirectoryShares(pool, place, settings.ip, runner)
     if os.geteuid() != 0:
         raise Invalid(f"Pool {pool.name} mounts its shares, which takes an agent that is root.")
-    return NfsShares(pool, _require(pool, pool.nfs), directory, runner)
+    return NfsShares(pool, _require(pool, pool.nfs), place, runner)
 
 
 def _require(pool: SharePoolSettings, options: T | None) -> T:

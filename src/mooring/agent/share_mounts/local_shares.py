@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mooring.agent.share_drivers.directory import RECORDS, SHARE_PREFIX
+from mooring.agent.identities import RECORDS
+from mooring.agent.share_drivers.directory import SHARE_PREFIX
 from mooring.agent.share_drivers.records import Records
 from mooring.agent.share_drivers.rules import find_level
 from mooring.agent.share_mounts.base import not_let_in

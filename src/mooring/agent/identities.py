@@ -1,4 +1,4 @@
-"""What a directory of volumes calls itself: one word, the same to every host that sees it.
+"""What the directory of a pool calls itself: one word, the same to every host that sees it.
 
 By it two pools are told apart before one host removes what another one may have.
 """
@@ -14,6 +14,8 @@ import structlog
 from mooring.agent import files
 
 log = structlog.get_logger()
+RECORDS = ".mooring"
+"""The directory in a pool's own that has its records, and its identity."""
 NAME = "identity"
 
 
