@@ -44,6 +44,24 @@ async def attached_twice(cloud: ComputeCloud) -> tuple[str, str, str]:
     return server_id, volume_id, made.id
 
 
+async def left_elsewhere(cloud: ComputeCloud) -> tuple[str, str]:
+    """Return a server whose host has its volume no more, and the volume, which another one has."""
+    server_id, volume_id, elsewhere = await attached_twice(cloud)
+    here = str((await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"])
+    volumes = cloud.compute.volumes
+    for found in await volumes.attachments(None, volume_id=volume_id):
+        if found.id != elsewhere:
+            await cloud.known_agents[here].unplug_disk(server_id, volume_id, found.id)
+            await volumes.delete_attachment(None, found.id)
+
+    def write(tx: Any) -> None:
+        device = tx.scalars(select(BlockDevice).where(BlockDevice.volume_id == volume_id)).one()
+        disk_places.remove(tx, device.id, here)
+
+    await cloud.compute.store.write(write)
+    return server_id, volume_id
+
+
 async def places(cloud: ComputeCloud) -> list[str]:
     return list(await cloud.compute.store.read(lambda tx: tx.scalars(select(DiskPlace.host)).all()))
 
@@ -87,6 +105,22 @@ async def test_deleting_a_server_ends_its_volume_in_both_places(cloud: ComputeCl
     await cloud.settle()
     assert await cloud.volume_status(volume_id) == "available"
     assert (await everywhere(cloud), await places(cloud)) == ([], [])
+
+
+@pytest.mark.parametrize("verb", ["detach", "delete"])
+async def test_a_volume_that_another_host_alone_still_has_leaves_that_one(
+    cloud: ComputeCloud, verb: str
+) -> None:
+    server_id, volume_id = await left_elsewhere(cloud)
+    assert await everywhere(cloud) == [volume_id]
+    if verb == "detach":
+        assert (await cloud.detach(server_id, volume_id)).status == 202
+    else:
+        assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.settle()
+    assert await cloud.volume_status(volume_id) == "available"
+    assert (await everywhere(cloud), await places(cloud)) == ([], [])
+    assert await cloud.complaints() == []
 
 
 async def test_an_operation_takes_no_attachment_of_any_place_for_its_own_work(

@@ -80,7 +80,7 @@ EVACUATIONS = [
         "evacuation of one that is half away",
         a_half_away_server_of_a_dead_host,
         evacuate,
-        wants=Wants("server volume data", "server volume data"),
+        wants=Wants("server volume data", "server volume data", waits=True),
     ),
     _of(
         "local evacuation",

@@ -82,7 +82,7 @@ REBUILDS = [
         REBUILD_SERVER,
         one_that_is_half_away,
         rebuild,
-        wants=Wants("server volume data", "server volume data"),
+        wants=Wants("server volume data", "server volume data", waits=True),
     ),
 ]
 EVENTS = [

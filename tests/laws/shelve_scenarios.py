@@ -146,7 +146,7 @@ SHELVINGS = [
         REBOOT_SERVER,
         one_that_is_half_away,
         basics.reboot_hard,
-        wants=Wants("server volume data", "server volume"),
+        wants=Wants("server volume data", "server volume", waits=True),
     ),
     _of(
         "attach while away",

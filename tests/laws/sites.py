@@ -247,7 +247,7 @@ class Wants(Struct, frozen=True):
     moves: bool = False
     """Whether it wants a server that can go to another host."""
     waits: bool = False
-    """Whether its server was put away, and its volumes wait with it."""
+    """Whether its server was put away, by half or whole, and its volumes wait with it."""
     bare: bool = False
     """Whether it is refused where its volume has a snapshot."""
 

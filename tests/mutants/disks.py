@@ -178,4 +178,20 @@ MUTANTS = [
         "tests/doctor/test_growth.py",
         "without_all_of_its_space",
     ),
+    Mutant(
+        "a deletion asks the server's own host for what another one has",
+        "compute/delete/sagas/delete_notes.py",
+        "        host=old.elsewhere or old.only_at or notes.host,\n",
+        "        host=old.elsewhere or notes.host,\n",
+        "tests/compute/test_disk_places.py",
+        "another_host_alone",
+    ),
+    Mutant(
+        "a detach asks the server's own host for what another one has",
+        "compute/volumes/volume_attachments.py",
+        "        host=place.host or name,\n",
+        "        host=name,\n",
+        "tests/compute/test_disk_places.py",
+        "another_host_alone",
+    ),
 ]

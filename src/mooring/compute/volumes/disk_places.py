@@ -82,7 +82,7 @@ def of_device(tx: Session, block_device_id: str) -> Sequence[Place]:
 def split(tx: Session, block_device_id: str, host: str | None) -> tuple[Place, list[Place]]:
     """Return the place of a block device at `host`, where its server runs, and the others.
 
-    Without one there, the first place stands for it.
+    Without one there, the first place stands for it, which says of which host it is.
     """
     there = list(of_device(tx, block_device_id))
     here = next((place for place in there if place.host == host), None)

@@ -372,7 +372,8 @@ def _start_detaching(
         server_id=row.server_id,
         volume_id=row.volume_id or "",
         block_device_id=row.id,
-        host=name,
+        # Where the server's own host has it no more another one may, which lets go instead.
+        host=place.host or name,
         action_id=actions.begin(tx, row.server_id, _DETACH, who, now, saga_id=saga_id),
         device_name=row.device_name,
         attachment_id=place.attachment_id,
@@ -380,5 +381,5 @@ def _start_detaching(
         boot_index=row.boot_index,
         multiattach=row.multiattach,
     )
-    saga = DETACH_WAITING if host is None else DETACH_VOLUME
+    saga = DETACH_VOLUME if notes.host else DETACH_WAITING
     return compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)

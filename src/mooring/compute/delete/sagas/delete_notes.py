@@ -31,6 +31,8 @@ class OldDisk(Struct, frozen=True):
     delete_too: bool = False
     elsewhere: str = ""
     """Another host than that of the server; it lets go first."""
+    only_at: str = ""
+    """Another host, where that of the server has it no more."""
 
     @property
     def name(self) -> str:
@@ -82,7 +84,7 @@ def disk_of(notes: DeleteServer, old: OldDisk) -> disks.Disk:
     return disks.Disk(
         server_id=notes.server_id,
         volume_id=old.volume_id,
-        host=old.elsewhere or notes.host,
+        host=old.elsewhere or old.only_at or notes.host,
         attachment_id=old.attachment_id,
     )
 
@@ -97,7 +99,7 @@ def look_elsewhere(
     tx: Session, notes: DeleteServer, server: Server, left: Migration | None
 ) -> DeleteServer:
     """Return the notes with every other host that may have a part of the server, and its shares."""
-    elsewhere = {disk.elsewhere for disk in notes.disks} | left_over.hosts_of(left)
+    elsewhere = {disk.elsewhere or disk.only_at for disk in notes.disks} | left_over.hosts_of(left)
     moves = [left.uuid] if left else []
     others = sorted(elsewhere - {"", notes.host})
     shares = folders.everywhere(tx, server.id)
@@ -111,4 +113,5 @@ def look(tx: Session, server: Server, row: BlockDevice) -> Iterator[OldDisk]:
     volume_id = row.volume_id or ""
     for other in others:
         yield OldDisk(volume_id, other.attachment_id, row.state, elsewhere=other.host)
-    yield OldDisk(volume_id, place.attachment_id, row.state, row.delete_on_termination)
+    own = OldDisk(volume_id, place.attachment_id, row.state, row.delete_on_termination)
+    yield own if place.host == server.host else replace(own, only_at=place.host)
