@@ -15,7 +15,7 @@ from tests.crowd.clients import SERVICES, Crowd, with_two_pools
 from tests.crowd.routes import writing_routes
 
 pytestmark = pytest.mark.anyio
-SAMPLE = 3
+SAMPLE = 2
 """Services of a brief run, on both databases: one with many routes takes a minute."""
 
 

@@ -63,7 +63,7 @@ async def bury_and_revive(trial: Trial, dead: DeadHost, when: str) -> None:
     await laws.require_peace(trial, f"{when}, and revived")
 
 
-@pytest.mark.cases(CASES, 8)
+@pytest.mark.cases(CASES, 5)
 async def test_a_dead_host_keeps_nothing_waiting(trials: Trials, case: str) -> None:
     scenario, nth = find(case)
     async with trials.begin(scenario) as trial:

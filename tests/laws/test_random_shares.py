@@ -112,7 +112,7 @@ async def _forget(site: Site) -> Any:
 
 
 @pytest.mark.soak
-@pytest.mark.cases(SEEDS, 6)
+@pytest.mark.cases(SEEDS, 4)
 async def test_nothing_forbidden_happens_where_servers_have_shares(
     trials: Trials, case: str
 ) -> None:

@@ -108,7 +108,7 @@ async def crash_unwinding(trials: Trials, point: Point) -> None:
     assert found, f"no scenario passes {point}"
 
 
-@pytest.mark.cases(FAILING, 20)
+@pytest.mark.cases(FAILING, 13)
 async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
     trials: Trials, case: Point
 ) -> None:
@@ -117,7 +117,7 @@ async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
             await laws.hold_failure(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(FAILING, 8)
+@pytest.mark.cases(FAILING, 5)
 async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
@@ -128,12 +128,12 @@ async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) ->
             assert await trial.ending(case.saga) in {"done", ""}
 
 
-@pytest.mark.cases(FORWARD, 22)
+@pytest.mark.cases(FORWARD, 14)
 async def test_crashing_anywhere_ends_after_the_restart(trials: Trials, case: Point) -> None:
     await crash(trials, case)
 
 
-@pytest.mark.cases(FORWARD, 8)
+@pytest.mark.cases(FORWARD, 5)
 async def test_hosts_may_die_with_the_control_plane(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
@@ -141,7 +141,7 @@ async def test_hosts_may_die_with_the_control_plane(trials: Trials, case: Point)
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(FORWARD, 8)
+@pytest.mark.cases(FORWARD, 5)
 async def test_what_dies_may_stay_away_for_hours(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
@@ -149,12 +149,12 @@ async def test_what_dies_may_stay_away_for_hours(trials: Trials, case: Point) ->
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(BACK, 12)
+@pytest.mark.cases(BACK, 8)
 async def test_crashing_while_unwinding_leaves_no_trace(trials: Trials, case: Point) -> None:
     await crash_unwinding(trials, case)
 
 
-@pytest.mark.cases(BACK, 8)
+@pytest.mark.cases(BACK, 5)
 async def test_an_undo_that_fails_is_tried_again(trials: Trials, case: Point) -> None:
     if case.name.endswith("/saved"):
         return
@@ -169,7 +169,7 @@ async def test_an_undo_that_fails_is_tried_again(trials: Trials, case: Point) ->
                 await laws.hold_failure(trial, case.saga, failing, outcome)
 
 
-@pytest.mark.cases(REFUSED, 8)
+@pytest.mark.cases(REFUSED, 5)
 async def test_an_undo_refused_for_good_leads_to_its_declared_end(
     trials: Trials, case: Point
 ) -> None:
@@ -183,7 +183,7 @@ async def test_an_undo_refused_for_good_leads_to_its_declared_end(
     assert found, f"no scenario passes {case}"
 
 
-@pytest.mark.cases(LEAVING, 8)
+@pytest.mark.cases(LEAVING, 5)
 async def test_crashing_in_the_end_of_an_undo_still_reaches_it(trials: Trials, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:
@@ -199,7 +199,7 @@ async def test_crashing_in_the_end_of_an_undo_still_reaches_it(trials: Trials, c
     assert found, f"no scenario passes {case}"
 
 
-@pytest.mark.cases(BAD_END, 8)
+@pytest.mark.cases(BAD_END, 5)
 async def test_crashing_in_a_bad_end_still_reaches_it(trials: Trials, case: Point) -> None:
     found = False
     for scenario in SCENARIOS:
@@ -226,7 +226,7 @@ class Neighbour(Struct, frozen=True):
 NEIGHBOURS = [Neighbour(scenario, part) for scenario in SCENARIOS for part in range(4)]
 
 
-@pytest.mark.cases(NEIGHBOURS, 5)
+@pytest.mark.cases(NEIGHBOURS, 4)
 @pytest.mark.parametrize("error", [Conflict, Unavailable, Crash], ids=lambda kind: kind.__name__)
 async def test_what_befalls_a_neighbour_s_saga_befalls_its_caller_too(
     trials: Trials, case: Neighbour, error: type[BaseException]
