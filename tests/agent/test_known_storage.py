@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
+from mooring.agent import known_storage
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.known_storage import KnownStorage
+from mooring.agent.pool_threads import PoolThreads
 from mooring.agent.pools import Pools, look_at_volumes
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Runner
@@ -95,3 +99,27 @@ async def test_another_storage_is_taken_only_once_an_operator_says_so(disk: Volu
     assert (await disk.driver.stats()).identity == "another" != former
     await disk.driver.create(VOLUME, None, "op")
     assert disk.place.known.read_text() == "another"
+
+
+async def test_a_pool_that_hangs_in_its_first_use_keeps_no_other_caller_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_storage, "AGENT_POOL_ANSWER_S", 0.0)
+    disk, threads = Disk(tmp_path), PoolThreads("own")
+    begun, back = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        begun.set()
+        await back.wait()
+
+    disk.place.known.write_text("another")
+    storage = KnownStorage("own", disk.place, threads, hang)
+    await storage.setup()
+    disk.replace()
+    first = asyncio.ensure_future(storage.run(lambda: "done"))
+    await begun.wait()
+    with pytest.raises(Unavailable, match="pool own does not answer"):
+        await storage.run(lambda: "done")
+    back.set()
+    assert [await first, await storage.run(lambda: "done")] == ["done", "done"]
+    threads.close()

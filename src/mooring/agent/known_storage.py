@@ -7,6 +7,7 @@ would leave the data, and what is made would come to the wrong disk.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +17,8 @@ from msgspec import Struct
 
 from mooring.agent import files, identities
 from mooring.agent.identities import RECORDS
-from mooring.agent.pool_threads import PoolThreads
+from mooring.agent.limits import AGENT_POOL_ANSWER_S
+from mooring.agent.pool_threads import PoolThreads, silent
 from mooring.errors import Unavailable
 
 log = structlog.get_logger()
@@ -55,6 +57,8 @@ class KnownStorage:
         """The identity that it had; empty: it is not known yet."""
         self._preparing, self._is_late = asyncio.Lock(), False
         """Late is what its setup has not found in its place."""
+        self._begun = 0.0
+        """When making it ready was begun, by the monotonic clock in seconds."""
 
     async def setup(self) -> None:
         """Make the pool ready if its storage is there. Raises Unavailable: it cannot be used."""
@@ -74,7 +78,8 @@ class KnownStorage:
     async def run(self, fn: Callable[[], T]) -> T:
         """Do a piece of blocking work where the pool is what it was.
 
-        Raises Unavailable, OtherStorage, NoCapacity.
+        Raises Unavailable, OtherStorage, NoCapacity. While its storage hangs in what makes it
+        ready, others wait no longer than for a pool that does not answer.
         """
         await self._make_ready()
 
@@ -87,12 +92,26 @@ class KnownStorage:
     async def _make_ready(self) -> None:
         if not self._is_late:
             return
-        async with self._preparing:
+        await self._take_turn()
+        try:
             if self._is_late:
+                self._begun = time.monotonic()
                 await self.require()
                 await self._prepare()
                 await self._threads.run(self._learn)
                 self._is_late = False
+        finally:
+            self._preparing.release()
+
+    async def _take_turn(self) -> None:
+        left_s = AGENT_POOL_ANSWER_S
+        if self._preparing.locked():
+            left_s -= time.monotonic() - self._begun
+        try:
+            async with asyncio.timeout(left_s):
+                await self._preparing.acquire()
+        except TimeoutError:
+            raise silent(self._pool) from None
 
     def _recall(self) -> None:
         try:

@@ -59,10 +59,7 @@ class PoolThreads:
         late = time.monotonic() - AGENT_POOL_ANSWER_S
         hanging = [begun for begun in list(self._begun.values()) if begun < late]
         if len(hanging) >= AGENT_POOL_THREADS:
-            raise Unavailable(
-                f"The storage of pool {self._pool} does not answer. Nothing was begun; see to its "
-                "server and the network between, and ask again."
-            )
+            raise silent(self._pool)
 
     async def prepare(self, fn: Callable[[], T], directory: Path) -> T:
         """Run what makes a pool's directory ready. Raises Unavailable."""
@@ -74,6 +71,14 @@ class PoolThreads:
                 "and start the agent again.",
                 private=str(error),
             ) from error
+
+
+def silent(pool: str) -> Unavailable:
+    """Return what a call is told that was not begun, since those before it hang."""
+    return Unavailable(
+        f"The storage of pool {pool} does not answer. Nothing was begun; see to its server and the "
+        "network between, and ask again."
+    )
 
 
 @contextmanager
