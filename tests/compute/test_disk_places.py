@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path) -> AsyncGenerator[ComputeCloud]:
-    async with ComputeCloud(tmp_path, hosts=("host1", "host2")) as opened:
+async def cloud(tmp_path: Path, database: str) -> AsyncGenerator[ComputeCloud]:
+    async with ComputeCloud(tmp_path, database=database, hosts=("host1", "host2")) as opened:
         yield opened
 
 
@@ -121,6 +121,21 @@ async def test_a_volume_that_another_host_alone_still_has_leaves_that_one(
     assert await cloud.volume_status(volume_id) == "available"
     assert (await everywhere(cloud), await places(cloud)) == ([], [])
     assert await cloud.complaints() == []
+
+
+@pytest.mark.parametrize("left", [attached_twice, left_elsewhere], ids=["both", "another"])
+async def test_a_volume_that_another_host_still_has_is_not_swapped(
+    cloud: ComputeCloud, left: Callable[[ComputeCloud], Awaitable[tuple[str, ...]]]
+) -> None:
+    server_id, volume_id, *_ = await left(cloud)
+    there, new_id = await places(cloud), await cloud.make_volume()
+    body = {"volumeAttachment": {"volumeId": new_id}}
+    path = f"/servers/{server_id}/os-volume_attachments/{volume_id}"
+    answer = await cloud.ask("PUT", path, body, user="admin")
+    assert (answer.status, "which server" in str(answer.body)) == (409, True)
+    assert (await places(cloud), await everywhere(cloud)) == (there, [volume_id] * len(there))
+    assert await cloud.volume_status(new_id) == "available"
+    assert await cloud.volume_status(volume_id) == "in-use"
 
 
 async def test_an_operation_takes_no_attachment_of_any_place_for_its_own_work(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mooring.clients.volume import Volume
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice, Server
+    from mooring.compute.volumes.disk_places import Place
     from mooring.fence.operation import Operation
     from mooring.who import Who
 
@@ -81,7 +82,7 @@ def _plan(tx: Session, compute: Compute, server: Server, old: Volume, new: Volum
     host = hosts.require_up(tx, server.host, now, down_after_s)
     row = _find_row(tx, server, old)
     _check_new(tx, compute, server, new)
-    place, _ = disk_places.split(tx, row.id, host.name)
+    place = _require_here(tx, row, host.name)
     return SwapVolume(
         server_id=server.id,
         host=host.name,
@@ -97,6 +98,19 @@ def _plan(tx: Session, compute: Compute, server: Server, old: Volume, new: Volum
         new_type=new.volume_type,
         grows_to_gib=new.size_gib if new.size_gib > old.size_gib else 0,
     )
+
+
+def _require_here(tx: Session, row: BlockDevice, host: str) -> Place:
+    """Return where the server has a volume. Raises Conflict where another host has it as well."""
+    place, others = disk_places.split(tx, row.id, host)
+    left = [one.host for one in (place, *others) if one.host != host]
+    if left:
+        raise Conflict(
+            f"Volume {row.volume_id} is still at host {', '.join(left)}, which server "
+            f"{row.server_id} left: it was not swapped, and nothing was changed. Detach it, which "
+            "ends that as well, or swap it once that host has let go of it."
+        )
+    return place
 
 
 def _start(tx: Session, compute: Compute, who: Who, notes: SwapVolume) -> str:
