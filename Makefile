@@ -2,9 +2,10 @@
 
 PYTHON := .venv/bin/python
 PYTEST := $(PYTHON) -m pytest
-# A process of tests more than there are cores: tests wait for guests and for processes that they
-# have killed about as long as they work. Who has done its share takes over what others have left.
-ON_EVERY_CORE := -n $(shell expr $$(nproc) + 1) --maxprocesses 8 --dist worksteal
+# Two processes of tests for each core: with one more than cores, a third of the time of two cores
+# went unused, as tests wait for guests, for databases and for processes that they have killed. Who
+# has done its share takes over what others have left.
+ON_EVERY_CORE := -n $(shell expr 2 \* $$(nproc)) --maxprocesses 8 --dist worksteal
 
 # Tests that kill wait for leases and for processes longer than they work.
 ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist worksteal

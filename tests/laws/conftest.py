@@ -8,9 +8,17 @@ import pytest
 
 from tests.laws.trials import Trials
 
+SAMPLED = 2
+"""In how many scenarios a sampled case is tried: of some sagas there are twelve and more."""
+
+
+def count_scenarios(config: pytest.Config) -> int:
+    """Return in how many scenarios a case is tried; 0: in all that come to it."""
+    return 0 if config.getoption("--every") else SAMPLED
+
 
 @pytest.fixture(scope="session")
-def trials() -> Iterator[Trials]:
-    made = Trials()
+def trials(pytestconfig: pytest.Config) -> Iterator[Trials]:
+    made = Trials(most=count_scenarios(pytestconfig))
     yield made
     made.remove()

@@ -86,9 +86,9 @@ class Asked:
 class PostgresTrials(Trials):
     """Trials on a server of the tests, whose clock stands while it owes an answer."""
 
-    def __init__(self, server: Server, asked: Asked) -> None:
+    def __init__(self, server: Server, asked: Asked, *, most: int = 0) -> None:
         self._theirs = PostgresDatabases(server)
-        super().__init__(databases=self._theirs)
+        super().__init__(databases=self._theirs, most=most)
         self._asked = asked
 
     def remove(self) -> None:

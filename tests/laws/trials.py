@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import random
 import shutil
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from mooring.agent.settings import Role
 from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
 from mooring.saga.laws import Outcome, learn, live_through
-from tests import scratch
+from tests import sampling, scratch
 from tests.cloud import SimulatedCloud
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import EVENTS
@@ -84,8 +85,11 @@ class Trials:
         roles: Mapping[str, tuple[Role, ...]] = HOSTS,
         *,
         databases: Databases | None = None,
+        most: int = 0,
     ) -> None:
         self._roles, self.databases = roles, databases or Databases()
+        self.most = most
+        """In how many scenarios a case is tried, of those that come to it; 0: in all."""
         self._root = scratch.make("mooring-laws-", find_memory())
         self._live = self._root / "live"
         """Where the one cloud lies that is open: what hosts remember names paths below it."""
@@ -93,6 +97,17 @@ class Trials:
         self._learnt: dict[str, Outcome] = {}
         self._calls: dict[tuple[str, Do, tuple[str, ...]], int] = {}
         self._made = 0
+
+    def shuffle(self, what: str, scenarios: Sequence[Scenario]) -> list[Scenario]:
+        """Return scenarios in the order in which a case is tried: if in few, the commit chooses."""
+        found = list(scenarios)
+        if self.most:
+            random.Random(f"{sampling.seed()} {what}").shuffle(found)
+        return found
+
+    def has_enough(self, tried: int) -> bool:
+        """Whether a case was tried in as many scenarios as it is to be."""
+        return 0 < self.most <= tried
 
     def remove(self) -> None:
         """Remove every directory."""
