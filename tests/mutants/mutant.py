@@ -24,6 +24,8 @@ class Mutant(Struct, frozen=True):
     only: str = ""
     more: str = ""
     """What the new text needs at the end of the file."""
+    hangs: bool = False
+    """Whether it is noticed by tests that do not end."""
 
     def __str__(self) -> str:
         return self.name
