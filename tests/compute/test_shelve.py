@@ -165,9 +165,10 @@ async def test_what_the_body_may_say(away: Moving, value: Any, version: str, sta
 # -- what fails --------------------------------------------------------------------------------
 
 
-async def test_a_volume_service_that_refuses_leaves_it_running(moving: Moving) -> None:
+@pytest.mark.parametrize("nth", [1, 2], ids=["first", "second"])
+async def test_a_volume_service_that_refuses_leaves_it_running(moving: Moving, nth: int) -> None:
     point = "compute.offload_server/reserve_spare/forward/before"
-    moving.cloud.probe.arm(point, lambda: Conflict("No."))
+    moving.cloud.probe.arm(point, lambda: Conflict("No."), nth=nth)
     assert await act(moving, "shelve") == 202
     await moving.stays_whole()
 

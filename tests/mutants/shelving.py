@@ -99,12 +99,12 @@ MUTANTS = [
         "in_the_zone",
     ),
     Mutant(
-        "a guest that cannot be switched off loses its volumes' spares in vain",
+        "the first spare attachment stays where a second one is refused",
         OFFLOAD,
         "undo=disks.Steps(nowhere).free",
         "undo=None",
         TESTS,
-        "cannot_be_switched_off",
+        "volume_service_that_refuses",
     ),
     Mutant(
         "the image of a server that was put away outlives it",
