@@ -62,7 +62,7 @@ MUTANTS = [
         SAGA,
         "        raise Unavailable(\n",
         "        raise Conflict(\n",
-        TESTS,
+        "tests/compute/test_late_ends.py",
         "waited_for",
     ),
     Mutant(
@@ -94,7 +94,7 @@ MUTANTS = [
         "agent/simulated_pool.py",
         "        if not (shareable and shares)\n",
         "        if shares\n",
-        TESTS,
-        "fence_that_lied",
+        "tests/compute/test_late_ends.py",
+        "waited_for",
     ),
 ]

@@ -7,6 +7,7 @@ import pkgutil
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -45,6 +46,31 @@ def test_every_fault_still_fits(known: Mutant) -> None:
 def test_every_fault_has_a_name_of_its_own() -> None:
     names = [mutant.name for mutant in MUTANTS]
     assert len(names) == len(set(names))
+
+
+def test_every_fault_names_tests_that_there_are() -> None:
+    files = sorted({mutant.tests.partition("::")[0] for mutant in MUTANTS})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--every"]
+    asked = subprocess.run(
+        [*command, "-p", "no:cacheprovider", *files],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    there = [line.lower() for line in asked.stdout.splitlines() if "::" in line]
+    assert [str(mutant) for mutant in MUTANTS if not any(map(names(mutant), there))] == []
+
+
+def names(mutant: Mutant) -> Callable[[str], bool]:
+    """Return whether a fault names a test, by the test's id in small letters."""
+    where = mutant.tests.lower()
+    ways = [way.split(" and ") for way in mutant.only.lower().split(" or ")]
+
+    def named(test: str) -> bool:
+        return test.startswith(where) and any(all(word in test for word in way) for way in ways)
+
+    return named
 
 
 def test_the_fault_is_noticed(mutant: Mutant, tmp_path: Path) -> None:

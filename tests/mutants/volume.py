@@ -141,7 +141,7 @@ MUTANTS = [
         '        return mine, exclusive(f"volume:{notes.source_volume}")\n',
         "        return (mine,)\n",
         "tests/volume/test_clones.py",
-        "nobody_is_given",
+        "waits_for_a_copy",
     ),
     Mutant(
         "an upload that was undone leaves its copy at the host",
