@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
-from mooring.errors import Unavailable
+from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from tests.contract.test_volume_driver import HERE, make_driver, volume
 from tests.contract.test_volume_snapshots import holds, qemu, reads, write
@@ -101,6 +102,39 @@ async def test_a_file_that_a_dead_agent_left_of_a_merge_goes_with_the_next_call(
     await driver.delete("v1")
     assert files_in(driver) == []
     assert await driver.leftovers() == []
+
+
+@pytest.mark.parametrize("by_guest", [False, True])
+async def test_a_volume_whose_snapshot_is_gone_gets_another_id_with_all_its_data(
+    driver: VolumeDriver, *, by_guest: bool
+) -> None:
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0x10, "0", "3M")
+    await driver.take_snapshot("v1", "s1", "op")
+    with pytest.raises(Conflict, match="has the snapshots s1"):
+        await driver.rename("v1", "v2")
+    if isinstance(driver, DirectoryDriver):
+        await write(driver, 0x11, "1M")
+    if by_guest:
+        if isinstance(driver, DirectoryDriver):
+            pull = ("qemu-img", "rebase", "-q", "-f", "qcow2", "-b", "")
+            await qemu(*pull, str(driver.active_path("v1")))
+        await driver.record_merge("v1", "s1")
+    else:
+        await driver.delete_snapshot("v1", "s1", "op")
+    before = await driver.find("v1")
+    assert before is not None
+    for _ in range(2):
+        await driver.rename("v1", "v2")
+        assert await driver.volumes() == [replace(before, volume_id="v2")]
+        assert await driver.leftovers() == []
+    if isinstance(driver, DirectoryDriver):
+        for offset, pattern in enumerate((0x10, 0x11, 0x10)):
+            await reads(driver.active_path("v2"), before.format, pattern, f"{offset}M", "1M")
+    assert (await driver.export("v2", "a1", HERE))["data"]["device_path"].endswith("/volume-v2")
+    await driver.unexport("v2", "a1")
+    await driver.delete("v2")
+    assert (await driver.volumes(), await driver.leftovers()) == ([], [])
 
 
 async def merge_the_newest(driver: VolumeDriver) -> None:

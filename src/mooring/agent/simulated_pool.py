@@ -208,11 +208,17 @@ def forget(connection: sqlite3.Connection, volume_id: str) -> None:
 
 
 def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
-    """Give a volume without snapshots another id; nothing when there is none of the first."""
-    ids = (new_id, volume_id)
+    """Give a volume another id; nothing when there is none of the first.
+
+    Raises Conflict for one with snapshots.
+    """
+    chain, ids = chain_of(connection, volume_id), (new_id, volume_id)
+    chain.require_alone(volume_id)
     with connection:
         connection.execute("BEGIN")
-        connection.execute("UPDATE volumes SET id = ? WHERE id = ?", ids)
+        named = "UPDATE volumes SET id = ?, format = ? WHERE id = ?"
+        connection.execute(named, (new_id, chain.active.format, volume_id))
+        connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
         connection.execute("UPDATE OR REPLACE grown SET volume_id = ? WHERE volume_id = ?", ids)
         connection.execute("UPDATE OR REPLACE openers SET volume_id = ? WHERE volume_id = ?", ids)
         connection.execute("UPDATE exports SET volume_id = ? WHERE volume_id = ?", ids)

@@ -117,7 +117,7 @@ class VolumeDriver(Protocol):
         ...
 
     async def rename(self, volume_id: str, new_id: str) -> None:
-        """Give a volume without snapshots another id; nothing when it has that.
+        """Give a volume another id; nothing when it has that. Raises Conflict: it has snapshots.
 
         The pool has no volume of the other id, or what a call before this one began of that. One
         that was made to become it keeps its exports, and whoever has it open goes on.

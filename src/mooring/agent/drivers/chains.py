@@ -104,6 +104,14 @@ class Chain(Struct, frozen=True):
         """Return the chain without what was only prepared."""
         return replace(self, pending=None)
 
+    def require_alone(self, volume_id: str) -> None:
+        """Raise Conflict for a volume that has snapshots."""
+        if self.snapshots:
+            raise Conflict(
+                f"Volume {volume_id} has the snapshots {', '.join(self.snapshots)}, and keeps its "
+                "id. Nothing was changed; delete those first.",
+            )
+
     def plan(self, snapshot_id: str) -> Merge:
         """Return how a hypervisor takes a snapshot out. Raises NotFound."""
         at = self.place(snapshot_id)

@@ -27,7 +27,7 @@ from mooring.agent.drivers.base import (
     refuse_exported,
     require,
 )
-from mooring.agent.drivers.chains import Chain, Layer
+from mooring.agent.drivers.chains import Chain
 from mooring.agent.drivers.promises import Promises
 from mooring.agent.drivers.records import Record, Records
 from mooring.agent.image_locks import is_written
@@ -345,7 +345,7 @@ class FileVolumes(WithoutFence, ABC):
         return volume, active.file
 
     def _chain_in(self, volume_id: str, record: Record) -> Chain:
-        return record.chain or Chain((Layer(self.path(volume_id).name, record.format),))
+        return record.chain or Chain((self._paths.plain_layer(volume_id, record),))
 
     def _set_export(self, volume_id: str, attachment_id: str, host: str | None) -> None:
         self._change_record(volume_id, lambda record: record.exported(attachment_id, host))

@@ -126,17 +126,29 @@ class Records:
         return names[0].removeprefix(PREFIX)
 
     def rename(self, volume_id: str, new_id: str) -> None:
-        """Give a volume another id; nothing when there is none. It may be repeated."""
+        """Give a volume another id; nothing when there is none. It may be repeated.
+
+        Raises Conflict for one with snapshots, whose files name each other.
+        """
         record = self.read(volume_id)
         if record is None:
             return
-        own, new = self.data_path(volume_id), self.data_path(new_id)
-        if record.chain is not None and record.chain.files == [new.name]:
+        if record.chain is not None:
+            record.chain.require_alone(volume_id)
+        # Behind a snapshot that went its file may have that one's name, and format.
+        own = record.chain.active if record.chain else self.plain_layer(volume_id, record)
+        path, new = self.directory / own.file, self.data_path(new_id)
+        known = replace(record, format=own.format, chain=None)
+        if path == new:
             # Its file has the name already, and somebody may have that open.
-            self.keep(new_id, replace(record, chain=None))
-        elif own.exists():
+            self.keep(new_id, known)
+        elif path.exists():
             # Its data come last, as when it is made.
-            self.keep(new_id, record)
-            own.replace(new)
+            self.keep(new_id, known)
+            path.replace(new)
             files.sync_directory(self.directory)
         self.path(volume_id).unlink(missing_ok=True)
+
+    def plain_layer(self, volume_id: str, record: Record) -> Layer:
+        """Return the one file of a volume whose record names none."""
+        return Layer(self.data_path(volume_id).name, record.format)
