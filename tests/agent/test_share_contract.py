@@ -156,6 +156,20 @@ async def test_a_cephx_id_is_one_projects_and_keeps_its_key(pool: SharesAtWork) 
     assert await driver.grant("s3", replace(pool.grant("r3"), project_id="p2")) != key
 
 
+async def test_a_cephx_id_is_anybodys_once_its_last_share_is_deleted(pool: SharesAtWork) -> None:
+    if not pool.is_cephfs:
+        return
+    driver = pool.driver
+    await driver.create("s1", 1, None, "op")
+    key = await driver.grant("s1", pool.grant())
+    await driver.delete("s1")
+    await driver.create("s2", 1, None, "op")
+    other = await driver.grant("s2", replace(pool.grant("r2"), project_id="p2"))
+    assert other != key
+    assert await pool.level("s2", key=key) == ""
+    assert await pool.level("s2", key=other) == "rw"
+
+
 async def test_a_share_that_is_not_there_is_not_found(pool: SharesAtWork) -> None:
     driver = pool.driver
     with pytest.raises(NotFound):

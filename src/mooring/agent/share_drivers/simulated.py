@@ -134,6 +134,7 @@ class SimulatedShares:
             self._db.execute("BEGIN")
             self._db.execute(_END_RULES, (time.time(), share_id))
             self._db.execute("DELETE FROM shares WHERE id = ?", (share_id,))
+            self._forget_clients()
 
     async def resize(self, share_id: str, size_gb: int, operation_key: str) -> None:
         del operation_key
