@@ -13,7 +13,7 @@ from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import HypervisorKind
 from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent_api.disks import DiskSize, DiskSpec
-from mooring.errors import Conflict
+from mooring.errors import Conflict, NotFound
 from tests.agent.hosts import TestHost, new_id, open_host, operation
 
 pytestmark = pytest.mark.anyio
@@ -97,10 +97,27 @@ async def test_what_a_guest_let_go_of_without_an_agent_comes_back_with_the_next_
         guest = await host.client.show_server(server_id)
         assert guest is not None
         assert [one.live for one in guest.disks] == [False, True]
+        await has_it_no_more(host, server_id, disk, other)
         await shut.close()
     async with open_host(inner_dirs[kind], kind) as (host, _):
         await has_again(host, server_id, disk)
         await host.remove(server_id)
+
+
+async def has_it_no_more(host: TestHost, server_id: str, disk: DiskSpec, other: DiskSpec) -> None:
+    """See that nothing is done to a disk that a running guest has let go of."""
+    named, client = (server_id, disk.volume_id), host.client
+    seen = (await client.inventory()).disks
+    assert [one.volume_id for one in seen] == [other.volume_id]
+    new = await host.make_disk()
+    for asked in (
+        client.show_disk_size(*named),
+        client.resize_disk(*named, 2 * GIB, operation=operation()),
+        client.mirror_disk(*named, new, operation=operation()),
+        client.mirroring(*named),
+    ):
+        with pytest.raises(NotFound, match="has no volume"):
+            await asked
 
 
 async def test_what_is_not_connected_any_more_does_not_come_back(

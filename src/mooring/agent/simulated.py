@@ -194,7 +194,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
 
     def _resize(self, server_id: str, volume_id: str, size_bytes: int) -> DiskSize:
         guest = self._get(server_id)
-        disk = overlays.find(guest, volume_id)
+        disk = overlays.find_seen(guest, volume_id)
         if disk.live and disk.read_only:
             raise Invalid(f"The guest may only read volume {volume_id}, so it cannot make it grow.")
         if disk.mirror is not None:
@@ -243,7 +243,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         return await self.emulators.ask(server_id, lambda: self._measure(server_id, volume_id))
 
     def _measure(self, server_id: str, volume_id: str) -> DiskSize:
-        disk = overlays.find(self._get(server_id), volume_id)
+        disk = overlays.find_seen(self._get(server_id), volume_id)
         file_of(disk.source, "reading its size")
         self._read_files(disk)
         image_bytes = read_image(disk)

@@ -14,7 +14,7 @@ from mooring.agent.guest_mirrors import (
     is_shared,
     is_switched,
 )
-from mooring.agent.hypervisor import DiskPlan, Tell, no_disk
+from mooring.agent.hypervisor import DiskPlan, Tell
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_captures import SimulatedCaptures
 from mooring.agent.simulated_standstill import read_image
@@ -171,10 +171,7 @@ class SimulatedMirrors(SimulatedCaptures):
         guest = self._get(server_id)
         if guest.state not in RUNNING:
             raise guest_is_off(server_id, volume_id)
-        found = next((disk for disk in guest.disks if disk.volume_id == volume_id), None)
-        if found is None:
-            raise no_disk(server_id, volume_id)
-        return guest, found
+        return guest, overlays.find_seen(guest, volume_id)
 
 
 def _is(disk: SimulatedDisk | SimulatedMirror, volume_id: str, attachment_id: str) -> bool:

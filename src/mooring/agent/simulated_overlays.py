@@ -5,7 +5,8 @@ What lies below a disk is known as far as this hypervisor put overlays on it; th
 
 from __future__ import annotations
 
-from mooring.agent.world import SimulatedDisk, SimulatedGuest
+from mooring.agent.hypervisor import no_disk
+from mooring.agent.world import RUNNING, SimulatedDisk, SimulatedGuest
 from mooring.agent_api.overlays import MergeRequest, check_name
 from mooring.errors import Conflict, Invalid, NotFound
 
@@ -15,6 +16,14 @@ def find(guest: SimulatedGuest, volume_id: str) -> SimulatedDisk:
     found = next((disk for disk in guest.disks if disk.volume_id == volume_id), None)
     if found is None:
         raise NotFound(f"The guest of server {guest.server_id} has no volume {volume_id}.")
+    return found
+
+
+def find_seen(guest: SimulatedGuest, volume_id: str) -> SimulatedDisk:
+    """Return a disk as its guest has it: one that runs has none that it has let go of."""
+    found = find(guest, volume_id)
+    if guest.state in RUNNING and not found.live:
+        raise no_disk(guest.server_id, volume_id)
     return found
 
 
