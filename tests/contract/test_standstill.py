@@ -174,6 +174,31 @@ async def test_a_suspended_guest_goes_on_with_a_disk_that_lies_elsewhere(host: T
     assert said.count(UP) == 1
 
 
+async def test_a_guest_goes_on_with_the_disks_that_it_had_and_never_with_one_it_lost(
+    host: TestHost,
+) -> None:
+    server_id = new_id()
+    kept, lost, late = [await host.make_disk() for _ in range(3)]
+    await host.boot(server_id, [kept, lost])
+    await change(host, server_id, "pause")
+    guest = await change(host, server_id, "on", [kept, lost, late])
+    assert (guest.state, [one.live for one in guest.disks]) == ("running", [True, True, False])
+    await host.client.unplug_disk(server_id, late.volume_id, operation=operation())
+    await change(host, server_id, "suspend")
+    await host.client.unplug_disk(server_id, lost.volume_id, operation=operation())
+    await host.plug(server_id, late)
+    for disks in (None, [kept, late]):
+        with pytest.raises(Conflict, match=f"was suspended with volume {lost.volume_id}"):
+            await change(host, server_id, "resume", disks)
+    guest = await change(host, server_id, "resume", [kept, lost, late])
+    assert {one.volume_id: (one.live, one.persistent) for one in guest.disks} == {
+        kept.volume_id: (True, True),
+        lost.volume_id: (True, True),
+        late.volume_id: (False, True),
+    }
+    assert (await host.client.read_console(server_id)).count(UP) == 1
+
+
 @pytest.mark.hosts
 @pytest.mark.parametrize("kind", ["libvirt"], indirect=True)
 async def test_memory_without_room_is_refused_and_the_guest_runs_on(

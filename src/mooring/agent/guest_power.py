@@ -6,6 +6,7 @@ memory lies in a file of its host until it goes on, or is started, stopped or re
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from mooring.agent_api.servers import GuestState
@@ -42,10 +43,11 @@ class GuestPower(Protocol):
         ...
 
     async def resume(self, server_id: str) -> None:
-        """Let a suspended guest run on, with the disks as its definition has them.
+        """Let a suspended guest run on, with its disks where its definition has them.
 
-        Nothing for one that runs. One that was refused stays suspended. Raises NotFound, Conflict:
-        there is no memory of it.
+        One that it was given while it was suspended it has from its next start on. Nothing for a
+        guest that runs. One that was refused stays suspended. Raises NotFound, Conflict: there is
+        no memory of it, or one of its disks was taken from it meanwhile.
         """
         ...
 
@@ -56,6 +58,15 @@ class GuestPower(Protocol):
         `power_off` and `remove` end it.
         """
         ...
+
+
+def not_in_definition(server_id: str, volume_ids: Iterable[str]) -> Conflict:
+    """Return the refusal to let a guest go on with volumes that were taken from it meanwhile."""
+    return Conflict(
+        f"The guest of server {server_id} was suspended with volume {', '.join(volume_ids)}, which "
+        "it is not to have any more. It stays suspended: its memory goes with the disks that it "
+        "had. Reboot the server hard, which starts it without."
+    )
 
 
 def no_standstill(server_id: str, state: GuestState, what: str) -> Conflict:

@@ -104,7 +104,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
-            guest.live_shares = known.live_shares
+            guest.live_shares, guest.memory = known.live_shares, known.memory
         self._set_disks(guest, plan.disks)
         self._world.save(guest)
 
@@ -287,8 +287,6 @@ class SimulatedHypervisor(SimulatedUnplugging):
         check_here(guest)
         if guest.state == "paused":
             guest.state = "running"
-            for disk in guest.disks:
-                disk.live = True
         else:
             self._boot(guest)
         self._world.save(guest)
@@ -303,7 +301,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
     def _switch_off(self, server_id: str, how: str) -> None:
         guest = self._get(server_id)
         if guest.state == "suspended":
-            guest.state = "stopped"
+            guest.state, guest.memory = "stopped", None
             self._world.save(guest)
         elif guest.state not in {"stopped", "crashed", "migrated"}:
             self._halt(guest, "stopped", how)
@@ -312,7 +310,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         guest.disks = [disk for disk in guest.disks if disk.persistent]
         for disk in guest.disks:
             self._check_lock(guest, disk)
-        guest.state = "running"
+        guest.state, guest.memory = "running", None
         say(guest, "up")
         say(guest, f"machine {guest.server_id}")
         self._insert_drive(guest)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from mooring.agent import simulated_copy_starts as copy_starts
 from mooring.agent import simulated_pool
-from mooring.agent.guest_power import no_standstill
+from mooring.agent.guest_power import no_standstill, not_in_definition
 from mooring.agent.hypervisor import News, Tell
 from mooring.agent.image_locks import image_in_use
 from mooring.agent.qemu_img import read_own_bytes
@@ -70,10 +70,15 @@ class SimulatedStandstill(SimulatedGuestShares):
             return
         if guest.state != "suspended":
             raise no_standstill(server_id, guest.state, "resumed")
-        for disk in guest.disks:
+        has = {disk.volume_id: disk for disk in guest.disks}
+        memory = list(has) if guest.memory is None else guest.memory
+        if lost := sorted(set(memory) - has.keys()):
+            raise not_in_definition(server_id, lost)
+        disks = [has[volume_id] for volume_id in memory]
+        for disk in disks:
             self._check_lock(guest, disk)
-        guest.state, guest.live_shares = "running", guest.shares
-        for disk in guest.disks:
+        guest.state, guest.live_shares, guest.memory = "running", guest.shares, None
+        for disk in disks:
             disk.live, size_bytes = True, read_image(disk)
             if disk.size_bytes != size_bytes:
                 disk.size_bytes = size_bytes
@@ -83,6 +88,8 @@ class SimulatedStandstill(SimulatedGuestShares):
 
     def _halt(self, guest: SimulatedGuest, state: Ended, reason: str) -> None:
         guest.state = state
+        live = [disk.volume_id for disk in guest.disks if disk.live]
+        guest.memory = live if state == "suspended" else None
         guest.disks = [disk for disk in guest.disks if disk.persistent]
         for disk in guest.disks:
             disk.live, disk.mirror = False, None

@@ -104,6 +104,8 @@ class SimulatedGuest(Struct, kw_only=True):
     has_drive: bool = False
     rescue: SimulatedRescue | None = None
     console: str = ""
+    memory: list[str] | None = None
+    """The volumes that it was suspended with; None where it is not, or an older release did it."""
     stands_for_copy: bool = False
     """Whether it is paused until the copy of a disk has begun, and runs on then."""
 

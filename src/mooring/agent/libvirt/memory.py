@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from mooring.agent.guest_power import check_room, no_standstill
+from mooring.agent.guest_power import check_room, no_standstill, not_in_definition
 from mooring.agent.libvirt import (
     copy_starts,
     devices,
@@ -100,11 +100,16 @@ def drop(domain: Any) -> None:
 
 
 def reconnect(xml: str, volumes: list[DefinedDisk]) -> str:
-    """Return the definition of a guest with its volumes where they are now, all else as it was."""
+    """Return the definition of a guest with its volumes where they are now, all else as it was.
+
+    Raises Conflict for a volume that it is not to have any more: somebody else may by now.
+    """
     domain, now = parse(xml), {disk.volume_id: disk for disk in volumes}
-    named = domain_xml.find_disks(parse_named(xml))
+    named = [domain_xml.read_disk(one) for one in domain_xml.find_disks(parse_named(xml))]
+    if lost := sorted({disk.volume_id for disk in named} - {*now, ""}):
+        raise not_in_definition(child(domain, "uuid").text or "", lost)
     for element, known in zip(domain_xml.find_disks(domain), named, strict=True):
-        volume = now.get(domain_xml.read_disk(known).volume_id)
+        volume = now.get(known.volume_id)
         if volume is None:
             continue
         there = disk_sources.build(volume.source, direct=False)
