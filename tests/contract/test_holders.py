@@ -43,6 +43,11 @@ async def test_an_image_that_a_guest_writes_to_is_given_to_no_other_one(host: Te
     guest = await host.client.show_server(second)
     assert guest is not None
     assert guest.state in {"stopped", "crashed"}
+    with pytest.raises(Conflict, match="open in another program") as refusal:
+        await host.client.resize_disk(second, disk.volume_id, 2 << 30, operation=operation())
+    assert refusal.value.detail["busy"]
+    size = await host.client.show_disk_size(first, disk.volume_id)
+    assert (size.guest_bytes, size.image_bytes) == (1 << 30, 1 << 30)
     off, on = PowerRequest(state="off"), PowerRequest(state="on")
     await host.client.set_power(first, off, operation=operation())
     assert (await host.client.set_power(second, on, operation=operation())).state == "running"

@@ -95,6 +95,9 @@ async def test_a_running_guest_writes_to_its_newest_file_and_keeps_it(host: Test
     await disk.snapshot("s2", second)
     with pytest.raises(Conflict, match="lies below"):
         await disk.snapshot("s1", first)
+    with pytest.raises(Conflict, match=f"writes to {second}, above {first}"):
+        await disk.take_back("s1", first)
+    assert await disk.active() == (second, "qcow2")
     await power(disk, PowerRequest(state="off"))
     assert await disk.active() == (second, "qcow2")
     await power(disk, PowerRequest(state="on"))

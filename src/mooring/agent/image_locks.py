@@ -41,3 +41,12 @@ def image_in_use(said: str) -> Conflict:
         private=said,
         busy=True,
     )
+
+
+def open_elsewhere(server_id: str, volume_id: str) -> Conflict:
+    """Return the refusal to grow the image of a guest that is off while another one has it."""
+    return Conflict(
+        f"Volume {volume_id} is open in another program than the guest of server {server_id}; it "
+        "was left as it is. Stop that one, then try again.",
+        busy=True,
+    )

@@ -22,6 +22,7 @@ from mooring.agent.hypervisor import (
     grown_size,
     tail,
 )
+from mooring.agent.image_locks import open_elsewhere
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_guest_shares import plug_shares
@@ -203,6 +204,8 @@ class SimulatedHypervisor(SimulatedUnplugging):
         path, image_bytes = file_of(disk.source, "growing").path, read_image(disk)
         wanted = grown_size(size_bytes, image_bytes)
         if wanted > image_bytes:
+            if not disk.live and self._is_open_elsewhere(guest, disk):
+                raise open_elsewhere(server_id, volume_id)
             simulated_pool.grow(path, wanted)
         if disk.live and disk.size_bytes != wanted:
             say_disk(guest, disk.device, wanted, disk.serial or volume_id)

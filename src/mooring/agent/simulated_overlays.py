@@ -42,8 +42,15 @@ def put_on(disk: SimulatedDisk, new_file: str) -> None:
 
 
 def take_off(disk: SimulatedDisk, new_file: str) -> None:
-    """Let a disk be again what an overlay was put on; nothing without that overlay."""
-    if _name(disk.path) == check_name(new_file) and disk.below:
+    """Let a disk be again what an overlay was put on; nothing without that overlay.
+
+    Raises Conflict for one that another lies on.
+    """
+    if any(_name(path) == check_name(new_file) for path, _ in disk.below):
+        raise Conflict(
+            f"The guest writes to {_name(disk.path)}, above {new_file}; take that one back first."
+        )
+    if _name(disk.path) == new_file and disk.below:
         (disk.path, disk.format), *disk.below = disk.below
 
 

@@ -100,11 +100,14 @@ class SimulatedStandstill(SimulatedGuestShares):
 
     def _check_lock(self, guest: SimulatedGuest, disk: SimulatedDisk) -> None:
         """Raise Conflict when another emulator has the image of a disk, as QEMU's lock would."""
-        if disk.network is not None or not simulated_pool.is_path(disk.path):
-            return
-        mine = self._world.path, guest.server_id
-        if simulated_pool.is_held(disk.path, mine, shareable=disk.shareable):
+        if self._is_open_elsewhere(guest, disk):
             raise image_in_use(f"volume {disk.volume_id}")
+
+    def _is_open_elsewhere(self, guest: SimulatedGuest, disk: SimulatedDisk) -> bool:
+        if disk.network is not None or not simulated_pool.is_path(disk.path):
+            return False
+        mine = self._world.path, guest.server_id
+        return simulated_pool.is_held(disk.path, mine, shareable=disk.shareable)
 
 
 def read_image(disk: SimulatedDisk) -> int:

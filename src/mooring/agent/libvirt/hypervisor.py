@@ -30,6 +30,7 @@ from mooring.agent.hypervisor import (
     check_disks,
 )
 from mooring.agent.hypervisor_memory import Way
+from mooring.agent.image_locks import open_elsewhere
 from mooring.agent.libvirt import (
     accelerator,
     devices,
@@ -58,7 +59,7 @@ from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.overlays import MergeRequest
 from mooring.agent_api.servers import Guest, RescueDisk
-from mooring.errors import Conflict, Invalid, NotFound, Unavailable
+from mooring.errors import Invalid, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
@@ -279,11 +280,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
                     return await sizes.resize_at_rest(self._qemu_img, disk, size_bytes)
                 except InUse:
                     log.info("the disk of a stopped guest is in use", server_id=server_id)
-        raise Conflict(
-            f"Volume {volume_id} is open in another program than the guest of server {server_id}; "
-            "it was left as it is. Stop that one, then try again.",
-            busy=True,
-        )
+        raise open_elsewhere(server_id, volume_id)
 
     async def disk_size(self, server_id: str, volume_id: str) -> DiskSize:
         return await self._with(server_id, lambda one: sizes.read(one, volume_id))
