@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,44 @@ class Answers:
         """Return the answer."""
         del argv, budget, operation_key
         return self._output
+
+
+class TwoShares:
+    """Two shares as Ceph tells of them, of which the first has this note of a rule."""
+
+    def __init__(self, note: str) -> None:
+        info = {"bytes_quota": 1 << 30, "bytes_used": 0, "path": "/p", "mon_addrs": ["m:6789"]}
+        self._told: dict[str, object] = {
+            "subvolume ls": [{"name": "s1"}, {"name": "s2"}],
+            "subvolume info": info,
+            "metadata ls cephfs s1": {"rule.r1": note},
+            "metadata ls cephfs s2": {"rule.r2": "ro client2 p1"},
+            "authorized_list cephfs s1": [{"client1": "rw"}],
+            "authorized_list cephfs s2": [{"client2": "r"}],
+            "": list[str](),
+        }
+
+    async def run(
+        self, argv: Sequence[str], budget: Budget | None = None, *, operation_key: str = ""
+    ) -> Output:
+        """Return what is told of that."""
+        del budget, operation_key
+        asked = " ".join(argv)
+        found = next(told for words, told in self._told.items() if words in asked)
+        return Output(0, json.dumps(found), "")
+
+
+@pytest.mark.parametrize("note", ["", "rw", "rw client1", "rw client1 p1 p2", "xx client1 p1"])
+async def test_a_share_with_a_damaged_note_hides_no_other_and_says_so(note: str) -> None:
+    driver = CephfsShares(POOL, OPTIONS, TwoShares(note))
+    first, second = await driver.shares()
+    assert (first.share_id, first.size_gb, first.rules) == ("s1", 1, [])
+    assert "(rule.r1) is damaged" in first.problem
+    assert (second.problem, [rule.to for rule in second.rules]) == ("", ["client2"])
+    assert await driver.leftovers() == []
+    for call in (driver.find("s1"), driver.revoke("s1", "r1"), driver.delete("s1")):
+        with pytest.raises(Unavailable, match="cannot be read"):
+            await call
 
 
 class Ended(BaseException):

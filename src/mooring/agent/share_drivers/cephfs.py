@@ -39,6 +39,12 @@ from mooring.errors import Invalid, Unavailable
 
 _RULE = "rule."
 _LEVELS: dict[AccessLevel, str] = {"rw": "rw", "ro": "r"}
+_WORDS = 3
+"""In the note of a rule: its level, its client and whose project that is."""
+
+
+class DamagedNote(Unavailable):
+    """A rule is noted beside a share, and what the note says cannot be read."""
 
 
 class CephfsShares:
@@ -87,7 +93,7 @@ class CephfsShares:
         )
 
     async def shares(self) -> list[HostedShare]:
-        found = [await self.find(name) for name in await self._ceph.list()]
+        found = [await self._look(name) for name in await self._ceph.list()]
         return [share for share in found if share is not None]
 
     async def find(self, share_id: str) -> HostedShare | None:
@@ -184,10 +190,30 @@ class CephfsShares:
         """Return the clients that are let in and that no rule names."""
         found: list[str] = []
         for share_id in await self._ceph.list():
-            named = {kept.rule.to for kept in await self._rules(share_id) or []}
+            try:
+                named = {kept.rule.to for kept in await self._rules(share_id) or []}
+            except DamagedNote:
+                # Whom its rules name is not known.
+                continue
             strangers = set(await self._ceph.authorized(share_id)) - named
             found += [f"client.{one} of share {share_id}" for one in sorted(strangers)]
         return found
+
+    async def _look(self, share_id: str) -> HostedShare | None:
+        """Return a share for a list; one with a damaged note says so, and hides no other."""
+        try:
+            return await self.find(share_id)
+        except DamagedNote as error:
+            if (info := await self._ceph.info(share_id)) is None:
+                return None
+            return HostedShare(
+                share_id=share_id,
+                pool=self._pool.name,
+                protocol=self.protocol,
+                size_gb=_size_gb(info),
+                exports=_exports(info),
+                problem=error.public,
+            )
 
     async def _let_go(self, share_id: str, client: str, project_id: str) -> None:
         """Let a client into a share no more, and into its project's others as before.
@@ -206,11 +232,11 @@ class CephfsShares:
                     return
 
     async def _rules(self, share_id: str) -> list[Grant] | None:
-        """Return the rules of a share by id, None without a share."""
+        """Return the rules of a share by id, None without a share. Raises DamagedNote."""
         if (notes := await self._ceph.notes(share_id)) is None:
             return None
         kept = {key.removeprefix(_RULE): v for key, v in notes.items() if key.startswith(_RULE)}
-        return [_read_rule(rule_id, kept[rule_id]) for rule_id in sorted(kept)]
+        return [_read_rule(share_id, rule_id, kept[rule_id]) for rule_id in sorted(kept)]
 
     async def _refresh(self) -> None:
         """Ask for the numbers, unless they were told lately; our own changes count at once."""
@@ -226,8 +252,16 @@ class CephfsShares:
         self._fresh_until = time.monotonic() + AGENT_ARRAY_FRESH_S
 
 
-def _read_rule(rule_id: str, note: str) -> Grant:
-    level, to, project_id = note.split(" ")
+def _read_rule(share_id: str, rule_id: str, note: str) -> Grant:
+    words = note.split(" ")
+    if len(words) != _WORDS or words[0] not in _LEVELS:
+        raise DamagedNote(
+            f"Whom the rule {rule_id} of share {share_id} lets in cannot be read: what is noted of "
+            f"it beside the subvolume ({_RULE}{rule_id}) is damaged. Nothing was changed; put the "
+            "note right, or remove it (ceph fs subvolume metadata), and ask again.",
+            private=note,
+        )
+    level, to, project_id = words
     kept: AccessLevel = "rw" if level == "rw" else "ro"
     rule = GrantedRule(rule_id=rule_id, type="cephx", to=to, level=kept)
     return Grant(rule=rule, project_id=project_id)
