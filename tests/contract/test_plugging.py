@@ -58,6 +58,22 @@ async def test_an_older_attachment_neither_takes_nor_replaces_the_present_one(
     assert await connected(host, older) == [newer.attachment_id]
 
 
+async def test_a_disk_that_a_guest_has_stays_the_file_that_it_is(host: TestHost) -> None:
+    server_id, disk, other = new_id(), await host.make_disk(), await host.make_disk()
+    await host.boot(server_id, [disk])
+    # The other one's file is as good, and nobody has it.
+    moved = replace(disk, connection=other.connection)
+    has = disk.connection["data"]["device_path"]
+    off = PowerRequest(state="off")
+    for state, live in (("running", True), ("stopped", False)):
+        given = await host.plug(server_id, moved)
+        assert (given.live, given.persistent) == (live, True)
+        guest = await host.client.show_server(server_id)
+        assert guest is not None
+        assert (guest.state, [one.path for one in guest.disks]) == (state, [has])
+        await host.client.set_power(server_id, off, operation=operation())
+
+
 async def test_a_guest_only_reads_what_is_exported_to_be_read(host: TestHost) -> None:
     server_id, disk = new_id(), await host.make_disk()
     await host.boot(server_id)

@@ -178,9 +178,10 @@ class SimulatedHypervisor(SimulatedUnplugging):
             guest.disks.append(known)
         check_attachment(server_id, disk.volume_id, known.attachment_id, disk.attachment_id)
         self._note_opener(disk.source)
-        (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
         known.persistent = True
         if guest.state in RUNNING and not known.live:
+            # One that it has, or that its definition has while it is off, stays the file it is.
+            (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
             self._check_lock(guest, known)
             known.live, known.size_bytes = True, read_image(known)
             say_disk(guest, known.device, known.size_bytes, known.volume_id)
