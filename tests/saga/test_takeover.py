@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from datetime import datetime
 
 import pytest
+from sqlalchemy.orm import Session
 
-from mooring.errors import Conflict
+from mooring.errors import Conflict, Unavailable
+from mooring.saga import ownership
 from mooring.saga.laws import LawProbe
 from tests.saga.shop import SEND, Desk, Ledger
 
@@ -50,6 +53,31 @@ async def test_a_dead_owner_is_succeeded_without_a_restart(desk: Desk) -> None:
     assert await desk.owner(saga_id) == second.owner
     await second.stop()
     await running
+
+
+async def test_what_rests_goes_on_though_the_database_was_away_in_the_middle_of_a_takeover(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = await desk.new_engine()
+    saga_id = await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    await desk.engine.stop()
+    await desk.let_leases_end()
+    with monkeypatch.context() as patch:
+        patch.setattr(ownership, "resting", _be_away)
+        with pytest.raises(Unavailable):
+            await second.schedule.share()
+    assert await desk.owner(saga_id) == second.owner
+    desk.ledger.parcels["courier"] = "here"
+    await second.schedule.share()
+    await second.settle()
+    assert await desk.statuses() == {"o1": "packed"}
+    await second.stop()
+
+
+def _be_away(tx: Session, owner: str) -> list[tuple[str, datetime, datetime]]:
+    del tx, owner
+    raise Unavailable("The database did not answer.")
 
 
 async def test_a_signal_from_another_process_wakes_the_owner(desk: Desk) -> None:

@@ -26,6 +26,7 @@ from mooring.saga.slots import Place, Slots, read_hindrance
 from mooring.saga.teller import COUNTED_REST_S
 from mooring.saga.timers import Timers
 from mooring.saga.turn import Work, load_work
+from mooring.saga.watch import Watch
 from mooring.store.base import Store
 
 S = TypeVar("S")
@@ -46,25 +47,6 @@ class Host(Protocol):
     def let_go(self, tx: Session, saga_id: str, keys: Sequence[str] | None = None) -> None:
         """Release the locks that a saga holds or waits for, and wake those who have them now."""
         ...
-
-
-class Watch:
-    """What somebody who waits for a saga has not seen yet of it."""
-
-    def __init__(self) -> None:
-        self.changed = asyncio.Event()
-        self._mark: Bookmark | None = None
-
-    def show(self, mark: Bookmark) -> None:
-        """Show a bookmark as it was saved."""
-        self._mark = mark
-        self.changed.set()
-
-    def take(self) -> Bookmark | None:
-        """Return the bookmark shown last; None when there was none since the last look."""
-        mark, self._mark = self._mark, None
-        self.changed.clear()
-        return mark
 
 
 class Schedule(Generic[S]):
@@ -88,7 +70,7 @@ class Schedule(Generic[S]):
         self._quiet.set()
         self._timekeeper: asyncio.Task[None] | None = None
         self._over: asyncio.Future[None] | None = None
-        self._is_open = False
+        self._is_open, self._is_taking = False, False
         self._crash: BaseException | None = None
         self.unknown: set[str] = set()
 
@@ -377,13 +359,23 @@ class Schedule(Generic[S]):
             with _survived(self._host.name, "lease"):
                 await self.share(renew=beat % beats == 0)
 
+    async def _take_what_is_free(self) -> None:
+        """Take over what has no lease. Cut off in the middle, the next turn does the rest of it.
+
+        What we own, and whose rest nobody counts, would never go on.
+        """
+        was_cut_off, self._is_taking = self._is_taking, True
+        if await self._claim(everything=False) or was_cut_off:
+            owner = self._host.owner
+            self._rest(await self._host.store.read(lambda tx: ownership.resting(tx, owner)))
+        self._is_taking = False
+
     async def share(self, *, renew: bool = True) -> None:
         """Renew our leases, take over what has none, and see what other processes did to ours."""
         store, owner, clock = self._host.store, self._host.owner, self._host.clock
         if renew:
             await store.write(lambda tx: ownership.renew(tx, store, owner, clock.now()))
-            if await self._claim(everything=False):
-                self._rest(await store.read(lambda tx: ownership.resting(tx, owner)))
+            await self._take_what_is_free()
         for saga_id, abort in await store.read(lambda tx: ownership.runnable(tx, owner)):
             if work := self._works.get(saga_id):
                 work.heed(abort)
