@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy.orm import Session
 
+from mooring.clock import SimulatedClock
 from mooring.errors import Conflict, Unavailable
 from mooring.saga import ownership
 from mooring.saga.laws import LawProbe
@@ -137,3 +138,20 @@ async def test_an_abort_by_another_process_ends_the_wait_for_locks(desk: Desk) -
     await desk.engine.stop()
     await other.stop()
     await running
+
+
+async def test_who_is_to_give_up_its_wait_does_at_once_whatever_the_asker_s_clock_says(
+    desk: Desk,
+) -> None:
+    other = await desk.new_engine()
+    other.clock = SimulatedClock(desk.clock.now() + timedelta(minutes=20))
+    await desk.pack("o1", wait=True)
+    await desk.engine.schedule.quiet()
+    saga_id = await desk.start(SEND, "o1")
+    await desk.engine.schedule.quiet()
+    await desk.store.write(lambda tx: other.abort(tx, saga_id))
+    await desk.engine.schedule.share(renew=False)
+    await desk.engine.schedule.quiet()
+    with pytest.raises(Conflict, match="was aborted"):
+        await desk.engine.ended(saga_id, 0.0)
+    await other.stop()

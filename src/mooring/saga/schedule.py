@@ -264,6 +264,8 @@ class Schedule(Generic[S]):
         """Ready a resting saga whose time has come, or its host; False when it has not."""
         until = mark.wake_at
         is_called = is_called and read_hindrance(mark.waits_for) is not None
+        # Who asked it to give up wrote the time by a clock that may be another machine's.
+        is_called = is_called or (mark.state == "locked" and mark.abort > 0)
         if not is_called and until is not None and not self._timers.is_over(mark.id, until):
             self.wake(mark.id, at=mark.wake_at)
             return False
