@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import datetime
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    CursorResult,
+    Table,
+    bindparam,
+    delete,
+    func,
+    insert,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, MooringError, to_record
@@ -177,6 +188,7 @@ def add_history(
 
 def take_signal(tx: Session, name: str) -> bool:
     """Take every signal of this name that waits; return whether there was one."""
+    _meet(tx, name)
     return bool(_take_signal.all(tx, of_name=name))
 
 
@@ -187,10 +199,22 @@ def has_signal(tx: Session, name: str) -> bool:
 
 def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str]:
     """Wake the sagas that wait for this name and return their ids; with none, keep the signal."""
+    _meet(tx, name)
     found = _wake.all(tx, of_name=name, state="ready", waits_for="", wake_at=None)
     if not found:
         tx.execute(insert(_signals).values(name=name, payload=payload, created_at=now))
     return found
+
+
+def _meet(tx: Session, name: str) -> None:
+    """Let nobody else give a signal, or look whether it was given, until this transaction ends.
+
+    SQLite has one writer anyway. On PostgreSQL who gives it would not see who just lies down to
+    wait for it, nor be seen: the signal would be kept, and whom it is for would sleep.
+    """
+    if tx.get_bind().dialect.name == "postgresql":
+        key = zlib.crc32(f"mooring.signal.{name}".encode())
+        tx.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 def word_for(saga_id: str) -> str:

@@ -277,7 +277,11 @@ class Schedule(Generic[S]):
             mark.error, mark.heading = journal.encode_error(why), "back"
         elif mark.parked_since is not None:
             mark.spent_s += min(self._timers.rested_s(mark.id, mark.parked_since), COUNTED_REST_S)
+        waited_for = mark.waits_for
         mark.state, mark.waits_for, mark.wake_at, mark.parked_since = "ready", "", None, None
+        if waited_for and read_hindrance(waited_for) is None:
+            # A signal that comes while this looks is kept for it; it would wake who sleeps no more.
+            await self._host.store.write(lambda tx: journal.save(tx, mark, self._host.clock.now()))
         return True
 
     def _give_up(self, tx: Session, saga_id: str) -> bool:

@@ -66,16 +66,25 @@ class Teller(Generic[S]):
 
     def save(self, tx: Session) -> None:
         if self.mark.waits_for and journal.take_signal(tx, self.mark.waits_for):
-            self.mark.state, self.mark.waits_for, self.mark.wake_at = "ready", "", None
+            self._stay_up()
         has_ended = self.mark.state == "ended"
         if has_ended:
             # Before its own row: who takes its place draws the counter first, then changes that
             # row. The other way round each would wait for the other (`locks.serialize`).
             self.tools.let_go(tx, self.mark.id, None)
+        known = self.mark.abort
         journal.save(tx, self.mark, self.now)
+        if self.mark.state == "parked" and self.mark.abort != known:
+            # Who asked found it at work, and wakes nobody: it sees to that instead of resting.
+            self._stay_up()
+            journal.save(tx, self.mark, self.now)
         if has_ended:
             self.tools.ended(tx, self.mark)
         self.tools.saved(tx, self.mark)
+
+    def _stay_up(self) -> None:
+        self.mark.state, self.mark.waits_for = "ready", ""
+        self.mark.wake_at, self.mark.parked_since = None, None
 
     def run_transaction(self, tx: Session) -> bool:
         """Run the next place if it is a transaction or has nothing to do; else return False."""
