@@ -91,14 +91,18 @@ async def export_volume(notes: ConnectAttachment, run: Run[Volume]) -> Together:
     return Together(keep)
 
 
-async def end_export(notes: ConnectAttachment, run: Run[Volume]) -> None:
+async def end_export(notes: ConnectAttachment, run: Run[Volume]) -> Together | None:
     """End the export, unless the attachment had one before."""
     if not notes.fresh:
-        return
+        return None
     agent = await backends.agent_of(run, notes.host)
     await agent.unexport_volume(notes.volume_id, notes.attachment_id, operation=run.operation)
-    emptied = {"connection": None, "connector": None}
-    await run.service.store.write(lambda tx: _change_any(tx, notes.attachment_id, emptied))
+
+    def empty(tx: Session) -> None:
+        _change_any(tx, notes.attachment_id, {"connection": None, "connector": None})
+
+    # With the bookmark: who slept since may find the attachment connected anew, by another saga.
+    return Together(empty)
 
 
 def announce(tx: Session, notes: ConnectAttachment, run: Run[Volume]) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import delete, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
-from mooring.saga.define import Run, Saga, Step, exclusive, shared
+from mooring.saga.define import Run, Saga, Step, Together, exclusive, shared
 from mooring.volume.attachments import connections, sharing
 from mooring.volume.backends import backends
 from mooring.volume.tables import ExportRow
@@ -56,7 +56,7 @@ def forget_made(tx: Session, notes: ConnectLegacy, run: Run[Volume]) -> None:
         forget_export(tx, notes, run)
 
 
-async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> None:
+async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> Together:
     """Export the volume to the connector's host and keep the connection."""
     agent = await backends.agent_of(run, notes.host)
     connection = await agent.export_volume(
@@ -65,16 +65,17 @@ async def export_volume(notes: ConnectLegacy, run: Run[Volume]) -> None:
     named = await sharing.name_backend(run, notes.volume_id, connection)
     sealed = connections.seal(run.service.sealer, named)
     kept = update(ExportRow).where(ExportRow.id == notes.export_id).values(connection=sealed)
-    await run.service.store.write(lambda tx: tx.execute(kept) and None)
+    # With the bookmark, as below: who slept since may find the row made anew, by another saga.
+    return Together(lambda tx: tx.execute(kept) and None)
 
 
-async def take_back(notes: ConnectLegacy, run: Run[Volume]) -> None:
+async def take_back(notes: ConnectLegacy, run: Run[Volume]) -> Together | None:
     """End the export and forget it, unless it was there before."""
-    if notes.made:
-        agent = await backends.agent_of(run, notes.host)
-        await agent.unexport_volume(notes.volume_id, notes.export_id, operation=run.operation)
-        gone = delete(ExportRow).where(ExportRow.id == notes.export_id)
-        await run.service.store.write(lambda tx: tx.execute(gone) and None)
+    if not notes.made:
+        return None
+    agent = await backends.agent_of(run, notes.host)
+    await agent.unexport_volume(notes.volume_id, notes.export_id, operation=run.operation)
+    return Together(lambda tx: forget_export(tx, notes, run))
 
 
 async def end_export(notes: ConnectLegacy, run: Run[Volume]) -> None:

@@ -1,0 +1,81 @@
+"""A control plane that slept while another one went on changes nothing of what came since."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from mooring.agent_api.transport import Forward, Request, Response
+from mooring.errors import Invalid
+from tests.postgres import end_leases
+from tests.volume.cloud import VolumeCloud, connector
+
+pytestmark = pytest.mark.anyio
+
+
+class Slumber:
+    """Falls asleep once a host has done the first call of a method, before its answer is read."""
+
+    def __init__(self, cloud: VolumeCloud, method: str) -> None:
+        self._cloud, self._method = cloud, method
+        self.has_come, self.is_over = asyncio.Event(), asyncio.Event()
+        cloud.deliver_to_host = self._deliver
+
+    async def _deliver(self, request: Request, forward: Forward) -> Response:
+        response = await forward(request)
+        if request.method == self._method and not self.has_come.is_set():
+            self.has_come.set()
+            await self.is_over.wait()
+        return response
+
+    async def succeed(self) -> None:
+        """Let another process take over, and go on with everything to its end."""
+        await self.has_come.wait()
+        if database := self._cloud.settings.database:
+            await asyncio.to_thread(end_leases, database, list(self._cloud.cloud.engines))
+        await self._cloud.take_over()
+        await self._cloud.settle()
+
+    async def end(self) -> None:
+        """Let the sleeper go on."""
+        self._cloud.wake()
+        self.is_over.set()
+        await self._cloud.settle()
+
+
+async def test_who_slept_over_the_end_of_an_export_takes_no_connection_away(
+    any_cloud: VolumeCloud,
+) -> None:
+    cloud = any_cloud
+    volume_id = await cloud.make()
+    attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
+    cloud.storage.knobs.fail("export", Invalid("No such host."))
+    slumber = Slumber(cloud, "DELETE")
+    asking = asyncio.create_task(cloud.connect(attachment_id))
+    await slumber.succeed()
+    connected = await cloud.connect(attachment_id)
+    assert (await cloud.complete(attachment_id)).status == 204
+    await slumber.end()
+    assert (await asking).status == 400
+    shown = await cloud.ask("GET", f"/attachments/{attachment_id}", user="compute")
+    found = shown.body["attachment"]["connection_info"]
+    assert found == connected.body["attachment"]["connection_info"]
+    assert found["driver_volume_type"] == "simulated"
+
+
+async def test_who_slept_over_the_end_of_a_legacy_export_forgets_no_other(
+    any_cloud: VolumeCloud,
+) -> None:
+    cloud, body = any_cloud, {"connector": connector()}
+    volume_id = await cloud.make()
+    cloud.storage.knobs.fail("export", Invalid("No such host."))
+    slumber = Slumber(cloud, "DELETE")
+    asking = asyncio.create_task(cloud.act(volume_id, "os-initialize_connection", body))
+    await slumber.succeed()
+    assert (await cloud.act(volume_id, "os-initialize_connection", body)).status == 200
+    await slumber.end()
+    assert (await asking).status == 400
+    ending = await cloud.act(volume_id, "os-terminate_connection", body, user="compute")
+    assert ending.status == 202
+    assert await cloud.exports() == set()
