@@ -160,8 +160,8 @@ async def evacuate_host(settings: Settings, name: str, *, only_look: bool) -> in
 
 
 def is_empty(found: Drain) -> bool:
-    """Whether a host that was emptied has no servers any more, wherever they are now."""
-    return found.status == "drained" and not found.left
+    """Whether a host that was emptied has no servers, wherever they are now, and gets none."""
+    return found.status == "drained" and not found.left and not found.is_outdated
 
 
 def exit_code(found: Drain) -> int:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from mooring import typed
 from mooring.compute.hosts import draining, fencing
+from mooring.compute.hosts.drain_views import Drain
 from mooring.compute.hosts.silence import Silence
 from mooring.errors import Conflict
+from mooring.host_command import exit_code
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
 from tests.compute.test_drain import take_over
@@ -154,6 +157,44 @@ async def test_members_may_not(cloud: ComputeCloud) -> None:
     await die(cloud)
     assert (await evacuate(cloud, user="member")).status == 403
     assert (await evacuate(cloud, "GET")).status == 404
+
+
+async def test_a_drain_from_before_its_death_is_no_evacuation_of_a_host(
+    cloud: ComputeCloud,
+) -> None:
+    path = f"/mooring/drains/{DEAD}"
+    await cloud.ask("PUT", path, user="admin")
+    await draining.advance_all(cloud.compute)
+    assert (await cloud.ask("GET", path, user="admin")).body["status"] == "drained"
+    answer = await evacuate(cloud, "GET")
+    assert (answer.status, f"mooring host drain {DEAD} --status" in answer.text) == (404, True)
+    await die(cloud)
+    assert (await evacuate(cloud, "GET")).status == 404
+    await evacuate(cloud)
+    assert (await follow(cloud))["status"] == "drained"
+    answer = await cloud.ask("GET", path, user="admin")
+    assert (answer.status, f"mooring host evacuate {DEAD} --status" in answer.text) == (404, True)
+
+
+async def test_a_host_that_dies_again_with_servers_is_not_shown_as_evacuated(
+    cloud: ComputeCloud,
+) -> None:
+    await die(cloud)
+    await evacuate(cloud)
+    shown = await follow(cloud)
+    assert (shown["note"], exit_code(typed.convert(shown, Drain))) == ("", 0)
+    cloud.ended_hosts.clear()
+    await cloud.look_at_hosts()
+    await force_down(cloud, DEAD, down=False)
+    assert (await cloud.ask("DELETE", f"/mooring/drains/{DEAD}", user="admin")).status == 204
+    shown = (await evacuate(cloud, "GET")).body
+    assert shown["note"] == "The host was enabled since, and may have servers again."
+    assert exit_code(typed.convert(shown, Drain)) == 1
+    await make(cloud)
+    await die(cloud)
+    shown = (await evacuate(cloud, "GET")).body
+    assert shown["note"] == "The host has a server again."
+    assert exit_code(typed.convert(shown, Drain)) == 1
 
 
 async def test_it_goes_on_after_a_restart(cloud: ComputeCloud, few: int) -> None:

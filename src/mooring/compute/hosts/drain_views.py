@@ -23,6 +23,7 @@ class Drain(Struct, frozen=True, kw_only=True):
 
     `moving` and `waiting` count servers; what `waiting` ones wait for is another operation, a
     place among those that move at once, or the host, which says so in `note` when it is silent.
+    One that has ended says there whether the host has, or may have, servers again.
     """
 
     host: str
@@ -36,5 +37,7 @@ class Drain(Struct, frozen=True, kw_only=True):
     failed: list[Left] = []
     """Servers that have left the host, and are in ERROR where they went."""
     note: str = ""
+    is_outdated: bool = False
+    """Whether the host has, or may have, servers again since it ended."""
     started_at: datetime
     ended_at: datetime | None = None

@@ -96,16 +96,33 @@ async def end(compute: Compute, host: str) -> None:
     await compute.store.write(write)
 
 
-async def show(compute: Compute, host: str) -> Drain:
-    """Return how far the emptying of a host is, or how the last one ended. Raises NotFound."""
+async def show(compute: Compute, host: str, *, evacuates: bool = False) -> Drain:
+    """Return how far the emptying of a host is, or how the last one ended.
+
+    Raises NotFound, also where the last one was of the other kind: who asks whether the servers of
+    a dead host are elsewhere is not told of a drain from before its death.
+    """
 
     def read(tx: Session) -> Drain:
         row = _find(tx, host)
         if row is None:
-            raise NotFound(f"Host {host} was never drained.")
+            _find_host(tx, host)
+            raise NotFound(f"Host {host} was never {'evacuated' if evacuates else 'drained'}.")
+        if row.evacuates != evacuates:
+            raise NotFound(_of_other_kind(row))
         return _view(tx, compute, row)
 
     return await compute.store.read(read)
+
+
+def _of_other_kind(row: HostDrain) -> str:
+    """Say that the last emptying of a host was of the other kind than the one asked for."""
+    was, is_not = ("evacuated", "drained") if row.evacuates else ("drained", "evacuated")
+    verb = "evacuate" if row.evacuates else "drain"
+    return (
+        f"Host {row.host} was {was} last, and not {is_not}. How far that is: mooring host {verb} "
+        f"{row.host} --status."
+    )
 
 
 async def advance_all(compute: Compute) -> None:
@@ -263,9 +280,11 @@ def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
         started_at=row.started_at,
         ended_at=row.ended_at,
     )
+    known = hosts.find(tx, row.host)
     if row.status != "draining":
-        return shown
-    seen, known = emptying.look(tx, row, compute.clock.now()), hosts.find(tx, row.host)
+        note = _since(tx, row, known)
+        return replace(shown, is_outdated=bool(note), note=note)
+    seen = emptying.look(tx, row, compute.clock.now())
     is_asked = not row.evacuates and (known is None or not _is_up(compute, known))
     silent = "The host does not answer." if is_asked else ""
     return replace(
@@ -276,6 +295,16 @@ def _view(tx: Session, compute: Compute, row: HostDrain) -> Drain:
         left=seen.left,
         note=silent,
     )
+
+
+def _since(tx: Session, row: HostDrain, known: Host | None) -> str:
+    """Say what a host that was emptied has, or may have, since that ended; "" for nothing."""
+    if come := emptying.ids(tx, row.host) - {one["id"] for one in row.stayed}:
+        what = "a server" if len(come) == 1 else f"{len(come)} servers"
+        return f"The host has {what} again."
+    if known is not None and not known.disabled and not known.forced_down:
+        return "The host was enabled since, and may have servers again."
+    return ""
 
 
 def _refuse(tx: Session, *, host: str, server_id: str, why: str) -> None:

@@ -96,6 +96,12 @@ def look(tx: Session, row: HostDrain, now: datetime) -> Seen:
     return seen
 
 
+def ids(tx: Session, host: str) -> set[str]:
+    """Return the ids of the servers that a host has now."""
+    query = select(Server.id).where(Server.host == host, Server.deleted_at.is_(None))
+    return set(tx.execute(query).scalars())
+
+
 def gone(tx: Session, row: HostDrain) -> list[Migration]:
     """Return the last move of each server that has left a host since it is being emptied."""
     moves = _moves_since(tx, row)

@@ -36,7 +36,9 @@ async def begin_evacuation(call: Call[Compute]) -> Reply:
 @api.get(_OF_DEAD, policy=None)
 async def show_evacuation(call: Call[Compute]) -> Reply:
     """Show how far it is, or how it ended."""
-    return await show_drain(call)
+    _require_admin(call)
+    found = await draining.show(call.service, call.path["host"], evacuates=True)
+    return Reply(200, msgspec.to_builtins(found))
 
 
 @api.get(_PATH, policy=None)
