@@ -26,11 +26,11 @@ async def revert(asked: Asked, volume_id: str, snapshot_id: str) -> None:
     def begin(tx: Session) -> None:
         row = volumes.visible(tx, asked.who, volume_id)
         snapshot = _find_snapshot(tx, asked, row, snapshot_id)
-        for what, status in (("Volume", row.status), ("Snapshot", snapshot.status)):
-            if status != "available":
+        for what, one in (("volume", row), ("snapshot", snapshot)):
+            if one.status != "available":
                 raise Conflict(
-                    f"Invalid {what.lower()}: {what} of volume {volume_id} is {status}, and must "
-                    "be available to be reverted. Nothing was changed."
+                    f"Invalid {what}: {what.capitalize()} {one.id} is {one.status}, and both "
+                    "volume and snapshot must be available for a revert. Nothing was changed."
                 )
         if row.backend is None:
             raise Invalid(f"Invalid volume: Volume {volume_id} has no storage. Delete it.")
