@@ -23,6 +23,7 @@ from mooring.clients.webhook import WebhookTarget
 from mooring.doctor import app as doctor_app
 from mooring.errors import Bug, MooringError
 from mooring.fleet import app as fleet_app
+from mooring.fleet import removal
 from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.removal import Tenant
 from mooring.host_fence import CommandFence, HostFence
@@ -265,10 +266,11 @@ async def _open(cloud: Cloud) -> None:
 def _tenants(cloud: Cloud) -> Iterator[Tenant]:
     """Give what has to forget a host before it is out of the cloud."""
     for each in cloud.services:
-        if each.host_uses is not None and each.forget_host is not None:
+        if each.host_uses and each.forget_host and each.hosts_seen:
             yield Tenant(
                 uses=partial(_uses, cloud.stores[each.name], each.host_uses),
                 forget=partial(each.forget_host, cloud[each]),
+                seen=partial(cloud.stores[each.name].read, each.hosts_seen),
             )
 
 
@@ -344,7 +346,10 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
     joins_at = cloud.outside.joins_at
-    hosts = fleet_app.build(cloud.fleet, cloud.agents, validator, joins_at, audit)
+    remove_absent = partial(removal.remove_absent, tuple(_tenants(cloud)), cloud.outside.clock)
+    hosts = fleet_app.build(
+        cloud.fleet, cloud.agents, validator, joins_at, remove_absent, audit=audit
+    )
     if len(cloud.services) == len(SERVICES):
         # The doctor holds what all services say against each other.
         cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator, audit))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,10 @@ class Lodger:
         self.debts = 0
         self.comes_late = False
         self.fails = 0
+        self.heard = dict[str, datetime]()
+
+    async def seen(self) -> Mapping[str, datetime]:
+        return self.heard
 
     async def uses(self, host: str, *, gone: bool) -> Sequence[str]:
         owed = 0 if gone else self.debts
@@ -72,7 +77,7 @@ async def fleet(store: Store, lodger: Lodger) -> Fleet:
 async def start(store: Store, lodger: Lodger) -> Fleet:
     """Begin as a process of the control plane does."""
     fleet = await open_fleet(store, SEALER, Agents(), SimulatedClock())
-    fleet.tenants = (Tenant(uses=lodger.uses, forget=lodger.forget),)
+    fleet.tenants = (Tenant(uses=lodger.uses, forget=lodger.forget, seen=lodger.seen),)
     return fleet
 
 
@@ -225,3 +230,24 @@ async def test_the_loops_of_a_process_look_and_end_removals(
     assert "h2" not in other.agents
     working.cancel()
     await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def test_a_host_that_nobody_is_started_with_leaves_once_it_is_silent_and_unused(
+    fleet: Fleet, lodger: Lodger
+) -> None:
+    clock = fleet.clock
+    assert isinstance(clock, SimulatedClock)
+    lodger.heard["lab-3"] = clock.now()
+    with pytest.raises(NotFound, match="no host lab-4"):
+        await removal.remove_absent(fleet.tenants, clock, "lab-4", gone=True)
+    with pytest.raises(Conflict, match="less than a minute ago"):
+        await removal.remove_absent(fleet.tenants, clock, "lab-3")
+    clock.advance(61.0)
+    lodger.things, lodger.debts = 1, 1
+    with pytest.raises(Conflict, match="still has 1 things, 1 debts"):
+        await removal.remove_absent(fleet.tenants, clock, "lab-3")
+    lodger.things = 0
+    with pytest.raises(Conflict, match="still has 1 debts"):
+        await removal.remove_absent(fleet.tenants, clock, "lab-3")
+    await removal.remove_absent(fleet.tenants, clock, "lab-3", gone=True)
+    assert lodger.forgotten == ["lab-3"]

@@ -24,7 +24,7 @@ _SHOW_USED = "openstack volume set --state in-use --attached, or delete the atta
 _SHOW_FREE = "openstack volume set --state available --detached."
 _UNASKED = (
     "Start the cloud with all of its hosts, as it is started otherwise, and ask again; take out "
-    "one that is gone for good: mooring host remove --gone."
+    "one that is gone for good: mooring host remove, with --gone when it still owes something."
 )
 _UNREAD = (
     "See that the volume's storage answers and is mounted on that host; openstack server reboot "

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.client import Agents
     from mooring.fleet.fleet import Fleet
+    from mooring.fleet.removal import Forget
     from mooring.fleet.tables import HostRow
     from mooring.web.audit import AuditLog
     from mooring.who import Who
@@ -88,11 +89,14 @@ def build(
     agents: Agents,
     validator: TokenValidator,
     joins_at: str,
+    remove_absent: Forget,
+    *,
     audit: AuditLog | None = None,
 ) -> ASGIApp:
     """Return the application; without a fleet it knows the hosts beside it, and how to get one.
 
-    `audit` is told of hosts that are invited, renewed and removed.
+    `remove_absent` takes out a host that is neither asked here nor was invited. `audit` is told of
+    hosts that are invited, renewed and removed.
     """
 
     async def answer(request: Request, who: Who) -> tuple[int, object]:
@@ -106,6 +110,9 @@ def build(
             return 200, {"hosts": [*joined, *near]}
         if (wanted := name.removesuffix(_RENEWAL)) in beside:
             return await _answer_for_neighbour(agents, method, wanted)
+        gone = request.query_params.get("gone") == "true"
+        if name and method == "DELETE" and not (fleet and await fleet.has(name)):
+            return 204, await remove_absent(name, gone=gone)
         if fleet is None:
             if method == "GET":
                 raise NotFound(f"There is no host {wanted}; mooring host list names them all.")
@@ -114,7 +121,6 @@ def build(
                 "hosts_listen, as ADDRESS:PORT, and start it again."
             )
         if name:
-            gone = request.query_params.get("gone") == "true"
             return await _answer_for_host(fleet, method, name, gone=gone)
         if method == "POST":
             asked = await _read(request)
@@ -161,7 +167,7 @@ async def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple
         raise Conflict(
             f"Host {name} runs beside the control plane, without an invitation or a certificate. "
             "Nothing was changed; it is in the cloud as long as the control plane is started with "
-            "it."
+            "it, and can be removed a minute after that is started without it."
         )
     return 200, await _beside(agents, name)
 

@@ -100,6 +100,10 @@ class Fleet:
         """Return every host on another machine, by name."""
         return await self.store.read(joining.find_all)
 
+    async def has(self, name: str) -> bool:
+        """Whether a host was invited, or has joined."""
+        return await self.store.read(lambda tx: joining.find(tx, name)) is not None
+
     async def host(self, name: str) -> HostRow:
         """Return one host. Raises NotFound."""
         found = await self.store.read(lambda tx: joining.find(tx, name))

@@ -6,14 +6,15 @@ nothing. A removal that was cut off in the middle is ended by the next process t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 import structlog
 from msgspec import Struct
 from sqlalchemy import delete, update
 
-from mooring.errors import Conflict, MooringError, Unavailable
+from mooring.errors import Conflict, MooringError, NotFound, Unavailable
 from mooring.fleet import joining
 from mooring.fleet.tables import HostRow
 from mooring.limits import FLEET_POLL_S
@@ -21,9 +22,12 @@ from mooring.limits import FLEET_POLL_S
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.clock import Clock
     from mooring.fleet.fleet import Fleet
 
 log = structlog.get_logger()
+_SILENT = timedelta(minutes=1)
+"""Before a host that this process does not ask may leave: another process may be asking it."""
 
 
 class Uses(Protocol):
@@ -38,11 +42,18 @@ class Forget(Protocol):
     def __call__(self, host: str, /, *, gone: bool) -> Awaitable[None]: ...
 
 
+class Seen(Protocol):
+    """Gives when each host has answered a service last, by its name."""
+
+    def __call__(self) -> Awaitable[Mapping[str, datetime]]: ...
+
+
 class Tenant(Struct, frozen=True):
     """A service that keeps something on hosts."""
 
     uses: Uses
     forget: Forget
+    seen: Seen
 
 
 async def remove(fleet: Fleet, name: str, *, gone: bool = False) -> None:
@@ -55,12 +66,35 @@ async def remove(fleet: Fleet, name: str, *, gone: bool = False) -> None:
     if host.status == "joined":
         if gone:
             await _require_silent(fleet, name)
-        await _require_unused(fleet, name, gone=gone)
+        await _require_unused(fleet.tenants, name, gone=gone)
     fleet.removing.add(name)
     try:
         await _take_out(fleet, host, gone=gone or host.gone)
     finally:
         fleet.removing.discard(name)
+    log.info("a host was removed", host=name)
+
+
+async def remove_absent(
+    tenants: Sequence[Tenant], clock: Clock, name: str, *, gone: bool = False
+) -> None:
+    """Take out a host beside the control plane with which that is not started any more.
+
+    Nobody invited it, so only the services know it. Done again, it goes on. Raises NotFound, and
+    Conflict while some service has something on the host, or has heard of it just now.
+    """
+    heard = [(await tenant.seen()).get(name) for tenant in tenants]
+    moments = [moment for moment in heard if moment is not None]
+    if not moments:
+        raise NotFound(f"There is no host {name}; mooring host list names them all.")
+    if clock.now() - max(moments) < _SILENT:
+        raise Conflict(
+            f"Host {name} has answered less than a minute ago. Nothing was changed; see that no "
+            "process of the control plane is started with it, and ask again in a minute."
+        )
+    await _require_unused(tenants, name, gone=gone)
+    for tenant in tenants:
+        await tenant.forget(name, gone=gone)
     log.info("a host was removed", host=name)
 
 
@@ -96,8 +130,8 @@ async def _require_silent(fleet: Fleet, name: str) -> None:
     )
 
 
-async def _require_unused(fleet: Fleet, name: str, *, gone: bool) -> None:
-    uses = [use for tenant in fleet.tenants for use in await tenant.uses(name, gone=gone)]
+async def _require_unused(tenants: Sequence[Tenant], name: str, *, gone: bool) -> None:
+    uses = [use for tenant in tenants for use in await tenant.uses(name, gone=gone)]
     if uses:
         raise Conflict(
             f"Host {name} still has {', '.join(uses)}. Nothing was changed; delete or move them, "
