@@ -9,22 +9,25 @@ import pytest
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Invalid
 from tests.postgres import end_leases
+from tests.volume.assisting import Assisting
 from tests.volume.cloud import VolumeCloud, connector
+from tests.volume.test_assisted_snapshots import active_file, attached, begin
 
 pytestmark = pytest.mark.anyio
 
 
 class Slumber:
-    """Falls asleep once a host has done the first call of a method, before its answer is read."""
+    """Falls asleep once a host has done the first such call, before its answer is read."""
 
-    def __init__(self, cloud: VolumeCloud, method: str) -> None:
-        self._cloud, self._method = cloud, method
+    def __init__(self, cloud: VolumeCloud, method: str, path: str = "") -> None:
+        self._cloud, self._method, self._path = cloud, method, path
         self.has_come, self.is_over = asyncio.Event(), asyncio.Event()
         cloud.deliver_to_host = self._deliver
 
     async def _deliver(self, request: Request, forward: Forward) -> Response:
         response = await forward(request)
-        if request.method == self._method and not self.has_come.is_set():
+        is_it = request.method == self._method and self._path in request.target
+        if is_it and not self.has_come.is_set():
             self.has_come.set()
             await self.is_over.wait()
         return response
@@ -79,3 +82,27 @@ async def test_who_slept_over_the_end_of_a_legacy_export_forgets_no_other(
     ending = await cloud.act(volume_id, "os-terminate_connection", body, user="compute")
     assert ending.status == 202
     assert await cloud.exports() == set()
+
+
+async def test_who_slept_over_an_overlay_names_none_that_has_another_on_top(
+    any_cloud: VolumeCloud,
+) -> None:
+    cloud = any_cloud
+    cloud.compute = cloud.neighbour = cloud.volume.compute = compute = Assisting(cloud)
+    volume_id, attachment_id = await attached(cloud)
+    cloud.storage.shows_locks = False
+    compute.buried.knows = False
+    first = await begin(cloud, volume_id)
+    slumber = Slumber(cloud, "PUT", "/exports/")
+    resting = asyncio.create_task(cloud.settle())
+    await slumber.has_come.wait()
+    resting.cancel()
+    cloud.storage.shows_locks = False
+    await slumber.succeed()
+    assert await active_file(cloud, attachment_id) == (f"volume-{volume_id}.{first}", "qcow2")
+    compute.says = {"status": "creating"}
+    second = await begin(cloud, volume_id)
+    await cloud.settle()
+    await slumber.end()
+    assert await active_file(cloud, attachment_id) == (f"volume-{volume_id}.{second}", "qcow2")
+    assert await cloud.complaints() == []
