@@ -194,8 +194,8 @@ MUTANTS = [
     Mutant(
         "an undo leaves the export",
         "volume/attachments/sagas/connect_attachment.py",
-        "    if not notes.fresh:\n        return\n",
-        "    return\n",
+        "    if not notes.fresh:\n",
+        "    if True:\n",
         STEPS,
         f"{FAILING} and connect_attachment",
     ),

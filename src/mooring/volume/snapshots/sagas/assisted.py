@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, Unavailable
 from mooring.saga.define import Park
+from mooring.saga.ownership import require_lease
 from mooring.volume.attachments import connections, renewing, sharing
 from mooring.volume.tables import AttachmentRow, SnapshotRow
 
@@ -185,6 +186,16 @@ async def renew_connection(
     connection = await renewing.export(run, agent, (volume_id, attachment_id), connector)
     named = await sharing.name_backend(run, volume_id, connection)
     return connections.seal(run.service.sealer, named)
+
+
+async def keep_renewed(run: Run[Volume], attachment_id: str, sealed: bytes) -> None:
+    """Write a connection down, unless another process goes on: it may name a later overlay."""
+
+    def keep(tx: Session) -> None:
+        require_lease(tx, run)
+        keep_connection(tx, attachment_id, sealed)
+
+    await run.service.store.write(keep)
 
 
 def keep_connection(tx: Session, attachment_id: str, sealed: bytes) -> None:

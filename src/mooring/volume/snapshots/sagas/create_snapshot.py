@@ -8,7 +8,6 @@ snapshot in `error`, with a message for its owner.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import field
@@ -17,7 +16,6 @@ from sqlalchemy.orm import Session
 
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
-from mooring.saga.ownership import require_lease
 from mooring.volume.backends import backends
 from mooring.volume.snapshots.sagas import assisted, turns
 from mooring.volume.snapshots.story import tell
@@ -142,13 +140,7 @@ async def keep_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
     for attachment_id in notes.attachments:
         sealed = await assisted.renew_connection(run, agent, notes.volume_id, attachment_id)
         if sealed is not None:
-            await run.service.store.write(partial(_keep, run, attachment_id, sealed))
-
-
-def _keep(run: Run[Volume], attachment_id: str, sealed: bytes, tx: Session) -> None:
-    """Write a connection down, unless another process goes on: it may name a later overlay."""
-    require_lease(tx, run)
-    assisted.keep_connection(tx, attachment_id, sealed)
+            await assisted.keep_renewed(run, attachment_id, sealed)
 
 
 async def record_overlay(notes: CreateSnapshot, run: Run[Volume]) -> None:
