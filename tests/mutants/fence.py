@@ -12,6 +12,7 @@ MUTANTS = [
         "if epoch < 0:",
         CALLS,
         "sleeper",
+        hangs=True,
     ),
     Mutant(
         "generations are not compared",
@@ -25,8 +26,8 @@ MUTANTS = [
         "fence/rules.py",
         "elif records.is_buried(operation.key, resource):",
         "elif not operation.key:",
-        CALLS,
-        "behind_its_own_undo and attach-late",
+        "tests/fence/test_rules.py",
+        "undone_call_is_gone",
     ),
     Mutant(
         "services forget what was buried",

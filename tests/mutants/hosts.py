@@ -14,6 +14,7 @@ MUTANTS = [
         "                stack.callback(str)\n",
         BULKHEADS,
         "forty_calls and sqlite",
+        hangs=True,
     ),
     Mutant(
         "a silent host is asked by all at once",
@@ -46,6 +47,7 @@ MUTANTS = [
         "            if self._away == 0:\n",
         BULKHEADS,
         "outlives_its_step and sqlite",
+        hangs=True,
     ),
     Mutant(
         "who is cancelled in the row takes the place along",

@@ -15,6 +15,7 @@ MUTANTS = [
         "        await _until_first([served], tasks)\n",
         "tests/test_loops.py",
         "where_hosts_join",
+        hangs=True,
     ),
     Mutant(
         "a running cloud takes no old rows away",
@@ -175,6 +176,7 @@ MUTANTS = [
         "            move_timeout_s=36000.0,\n",
         WRITTEN,
         "live_migration_timeout_s",
+        hangs=True,
     ),
     Mutant(
         "a late move ends the same whatever the settings say",
