@@ -9,7 +9,7 @@ import pytest
 from mooring.agent.guest_power import check_room
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.sources import Address, FileSource, NetworkSource, Source
-from mooring.errors import NoCapacity
+from mooring.errors import Conflict, NoCapacity
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
@@ -58,16 +58,27 @@ def sources_of(xml: str) -> list[Source]:
     ],
 )
 def test_a_volume_is_named_where_it_is_now(now: Source) -> None:
-    before = saved(FileSource("/a/first", "raw"), FileSource("/a/second", "raw"))
-    volumes = [DefinedDisk(device="/dev/vdc", source=now, volume_id="volume-1")]
-    after = reconnect(before, volumes)
-    assert sources_of(after) == [ROOT.source, FileSource("/a/first", "raw"), now]
-    # The layers of the others are theirs; those of this one are what its file says.
-    assert (before.count("/a/below"), after.count("/a/below")) == (3, 2)
+    first_file = FileSource("/a/first", "raw")
+    before = saved(first_file, FileSource("/a/second", "raw"))
+    stays = DefinedDisk(device="/dev/vdb", source=first_file, volume_id="volume-0")
+    moved = DefinedDisk(device="/dev/vdc", source=now, volume_id="volume-1")
+    after = reconnect(before, [stays, moved])
+    assert sources_of(after) == [ROOT.source, first_file, now]
+    # The layers of the root disk are its own; those of volumes are what their files say.
+    assert (before.count("/a/below"), after.count("/a/below")) == (3, 1)
     first, second = read_domain(before), read_domain(after)
     assert first is not None
     assert second is not None
     assert [disk.device for disk in first.disks] == [disk.device for disk in second.disks]
+
+
+def test_one_that_the_guest_is_not_to_have_any_more_is_refused() -> None:
+    before = saved(FileSource("/a/first", "raw"), FileSource("/a/second", "raw"))
+    stays = DefinedDisk(
+        device="/dev/vdc", source=FileSource("/a/second", "raw"), volume_id="volume-1"
+    )
+    with pytest.raises(Conflict, match="suspended with volume volume-0, which"):
+        reconnect(before, [stays])
 
 
 def test_memory_has_to_fit_whole() -> None:
