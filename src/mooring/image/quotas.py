@@ -7,7 +7,6 @@ Source: facts/identity_image_placement.md 4.2 and 6.
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from sqlalchemy import func, select
 from mooring.clients.unified_limits import ANY
 from mooring.errors import OverQuota
 from mooring.image.tables import ImageRow
+from mooring.store.turns import take_turn
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -66,7 +66,7 @@ def check_count(tx: Session, quota: Quota) -> None:
     """Raise OverQuota when a project has as many images as it may have."""
     if quota.count_total is None:
         return
-    _take_turn(tx, quota.owner)
+    take_turn(tx, f"images.{quota.owner}")
     has = tx.scalar(select(func.count()).where(ImageRow.owner == quota.owner)) or 0
     if has >= quota.count_total:
         raise OverQuota(
@@ -79,7 +79,7 @@ def room_bytes(tx: Session, quota: Quota) -> int | None:
     """Return how much more data a project's images may have, None for any amount."""
     if quota.total_bytes is None:
         return None
-    _take_turn(tx, quota.owner)
+    take_turn(tx, f"images.{quota.owner}")
     size = func.coalesce(func.sum(ImageRow.size_bytes), 0)
     has = tx.scalar(select(size).where(ImageRow.owner == quota.owner))
     return max(0, quota.total_bytes - int(has or 0))
@@ -89,7 +89,7 @@ def check_uploading(tx: Session, quota: Quota) -> None:
     """Raise OverQuota when a project has more uploads under way than it may, the new one too."""
     if quota.count_uploading is None:
         return
-    _take_turn(tx, quota.owner)
+    take_turn(tx, f"images.{quota.owner}")
     if _uploading(tx, quota.owner) > quota.count_uploading:
         raise OverQuota(
             f"Project {quota.owner} is over a limit for image_count_uploading: it may have "
@@ -125,16 +125,6 @@ def _shown(most: int | None) -> int:
 def _uploading(tx: Session, owner: str | None) -> int:
     query = select(func.count()).where(ImageRow.owner == owner, ImageRow.status == "saving")
     return tx.scalar(query) or 0
-
-
-def _take_turn(tx: Session, owner: str | None) -> None:
-    """Let nobody else count the same project's images until the end of the transaction.
-
-    SQLite has one writer anyway.
-    """
-    if tx.get_bind().dialect.name == "postgresql":
-        key = zlib.crc32(f"mooring.images.{owner}".encode())
-        tx.execute(select(func.pg_advisory_xact_lock(key)))
 
 
 def over(quota: Quota) -> OverQuota:

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-import zlib
 from datetime import datetime
 from typing import Any, cast
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import (
-    ColumnElement,
-    CursorResult,
-    Table,
-    bindparam,
-    delete,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import ColumnElement, CursorResult, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict, MooringError, to_record
 from mooring.saga.define import Heading
 from mooring.saga.tables import HistoryRow, SagaRow, SignalRow
 from mooring.store.prepared import Prepared
+from mooring.store.turns import take_turn
 
 _sagas = cast("Table", SagaRow.__table__)
 _history = cast("Table", HistoryRow.__table__)
@@ -209,12 +199,10 @@ def give_signal(tx: Session, name: str, payload: Any, now: datetime) -> list[str
 def _meet(tx: Session, name: str) -> None:
     """Let nobody else give a signal, or look whether it was given, until this transaction ends.
 
-    SQLite has one writer anyway. On PostgreSQL who gives it would not see who just lies down to
-    wait for it, nor be seen: the signal would be kept, and whom it is for would sleep.
+    On PostgreSQL who gives it would not see who just lies down to wait for it, nor be seen: the
+    signal would be kept, and whom it is for would sleep.
     """
-    if tx.get_bind().dialect.name == "postgresql":
-        key = zlib.crc32(f"mooring.signal.{name}".encode())
-        tx.execute(select(func.pg_advisory_xact_lock(key)))
+    take_turn(tx, f"signal.{name}")
 
 
 def word_for(saga_id: str) -> str:
