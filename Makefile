@@ -13,7 +13,7 @@ ON_MORE := -n $(shell expr 2 \* $$(nproc) + 1) --maxprocesses 12 --dist workstea
 # The processes that tests start read what the first one has compiled.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: help demo test check laws kill faults guests fuzz soak tempest beside bench golden
+.PHONY: help demo test check cases laws kill faults guests fuzz soak tempest beside bench golden
 .PHONY: migration pins
 
 help:
@@ -23,7 +23,7 @@ demo: ## start a cloud and run the story with the openstack command and a real g
 	@scripts/setup demo
 	@scripts/demo
 
-test: ## set everything up, check the house rules, run the tests, of cases and guests a sample
+test: ## set everything up, check the house rules, run the tests: of cases, guests and databases a sample
 	@scripts/setup test
 	@scripts/check
 	$(PYTEST) $(ON_EVERY_CORE) --brief
@@ -32,6 +32,10 @@ check: ## formatting, lint, types, layers and the house rules
 	@scripts/setup test
 	@scripts/check
 	$(PYTEST) -q tests/tidy
+
+cases: ## run each test that needs no real guest, on each of its databases
+	@scripts/setup test
+	$(PYTEST) $(ON_EVERY_CORE) -m "not hosts and not contract"
 
 laws: ## hold every saga to the laws at every step and call, and every state of the release before
 	@scripts/setup test

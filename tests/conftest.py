@@ -46,8 +46,9 @@ share_statements()
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what tests write where guests get at it."""
+    """Keep what tests write where guests get at it; look for no garbage while tests are found."""
     passages.choose_base(config)
+    gc.disable()
 
 
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
@@ -75,7 +76,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="of tests with real guests or stock clients run only those that the commit chooses",
+        help="run only what the commit chooses of tests with real guests or stock clients, and each"
+        " case on one database",
     )
 
 
@@ -98,12 +100,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(GARBAGE, 10, 10)
+    gc.enable()
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Say what a brief run leaves out: `make guests` leaves out nothing."""
+    """Say what a brief run leaves out, and who runs it."""
     is_brief = config.getoption("--brief") and not config.getoption("--every")
-    what = "real guests, stock clients: those that the commit chooses; make guests: all"
+    what = (
+        "real guests, stock clients: those that the commit chooses; make guests: all\n"
+        "each case on one of its databases, which the commit chooses; make cases: on each"
+    )
     return what if is_brief else ""
 
 

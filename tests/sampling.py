@@ -1,6 +1,7 @@
 """Which cases run: all of them with `--every`, else a sample that the commit chooses.
 
-With `--brief`, the same of the tests that start real guests or run stock clients.
+With `--brief`, the same of the tests that start real guests or run stock clients, and of the two
+databases, one for each case.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import pytest
 T = TypeVar("T")
 OF_A_CLOUD = 3
 """Tests of one cloud with real guests that a short run has at most: each takes up to a minute."""
+OF_DATABASES = {"store", "saga"}
+"""Directories whose tests are what a database has to be like: they always run on both."""
 
 
 def seed() -> str:
@@ -36,21 +39,23 @@ def choose(config: pytest.Config, what: str, cases: Sequence[T], count: int) -> 
 
 
 def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return what a short run leaves out of the tests that take longest.
+    """Return what a short run leaves out: of the tests that take longest, and one of two databases.
 
-    Of single tests with real guests seven in eight; of modules of those that share a cloud
-    (tests/hosts) as many, as making the cloud takes longest, and of the others all but a few tests
-    each; of modules of stock clients five in six. What is marked `long` it always leaves out.
+    Of single tests with real guests eleven in twelve; of modules of those that share a cloud
+    (tests/hosts) nine in ten, as making the cloud takes longest, and of the others all but a few
+    tests each; of modules of stock clients seven in eight.
+    What is marked `long` it always leaves out.
     """
     guests = [item for item in items if item.get_closest_marker("hosts")]
     alone = [item for item in guests if not _shares_cloud(item)]
     sharing = [item for item in guests if _shares_cloud(item)]
     commands = [item for item in items if item.get_closest_marker("contract")]
     left = {item for item in items if item.get_closest_marker("long")}
-    left |= _leave(alone, lambda item: item.nodeid, 1 / 8)
-    left |= _leave(sharing, _module_of, 1 / 8)
+    left |= _leave(alone, lambda item: item.nodeid, 1 / 12)
+    left |= _leave(sharing, _module_of, 1 / 10)
+    left |= _leave(commands, _module_of, 1 / 8)
     left |= _leave_but(OF_A_CLOUD, [item for item in sharing if item not in left])
-    return left | _leave(commands, _module_of, 1 / 6)
+    return left | _leave_databases(items)
 
 
 def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -88,6 +93,24 @@ def _leave_but(most: int, items: Sequence[pytest.Item]) -> set[pytest.Item]:
     return left
 
 
+def _leave_databases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return each case that runs on either database as it is on one of them: the commit chooses.
+
+    A test with several cases keeps every other one on each.
+    """
+    either = [
+        one for one in items if _database_of(one) and one.path.parent.name not in OF_DATABASES
+    ]
+    pairs = {name: found for name, found in _groups(either, _case_of).items() if len(found) == 2}
+    left: set[pytest.Item] = set()
+    for test, cases in sorted(_groups([pair[0] for pair in pairs.values()], _test_of).items()):
+        chance = random.Random(f"{seed()} {test}")
+        chance.shuffle(cases)
+        first = chance.randrange(2)
+        left |= {pairs[_case_of(one)][(first + at) % 2] for at, one in enumerate(cases)}
+    return left
+
+
 def _groups(
     items: Sequence[pytest.Item], key: Callable[[pytest.Item], str]
 ) -> dict[str, list[pytest.Item]]:
@@ -99,6 +122,23 @@ def _groups(
 
 def _module_of(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0]
+
+
+def _test_of(item: pytest.Item) -> str:
+    """Return a test's name, without the case."""
+    return item.nodeid.partition("[")[0]
+
+
+def _case_of(item: pytest.Item) -> str:
+    """Return the name of a test and its case, whatever the database."""
+    words = item.nodeid.partition("[")[2].rstrip("]").split("-")
+    return _test_of(item) + "-".join(word for word in words if word != _database_of(item))
+
+
+def _database_of(item: pytest.Item) -> str:
+    """Return which database a test runs on, where it runs on each; else nothing."""
+    case = getattr(item, "callspec", None)
+    return str(case.params.get("database", "")) if case else ""
 
 
 def _shares_cloud(item: pytest.Item) -> bool:

@@ -19,8 +19,8 @@ from tests.kill.workload import load_project, rarer_operations, ten_operations
 pytestmark = pytest.mark.kill
 
 DIES_S = 120.0
-SAMPLE = 14
-SAMPLE_OF_AGENT = 8
+SAMPLE = 10
+SAMPLE_OF_AGENT = 6
 SAMPLE_ON_POSTGRESQL = 4
 
 

@@ -22,7 +22,7 @@ from tests.laws.wearing import choose_anything, empty
 
 pytestmark = pytest.mark.anyio
 SEEDS = [f"seed-{number}" for number in range(24)]
-ROUNDS, ACTS = 4, 24
+ROUNDS, ACTS = 3, 24
 DAY_S = 86400.0
 _EACH_PROJECT = ".quota_projects"
 KEPT_DAYS = 400

@@ -86,7 +86,7 @@ async def hold(trials: Trials, case: Calls, trial: Trial, call: Meddling) -> Non
     await laws.require_end(trial, case.scenario.saga, outcome, when)
 
 
-@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 12)
+@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 8)
 async def test_a_call_may_fail_in_every_way(trials: Trials, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
         async with trials.begin(case.scenario) as trial:
@@ -109,7 +109,7 @@ async def hold_still(trial: Trial, call: Meddling) -> None:
     assert await trial.snapshot() == before, when
 
 
-@pytest.mark.cases(cases_of("late"), 4)
+@pytest.mark.cases(cases_of("late"), 3)
 async def test_a_call_behind_its_own_undo_has_no_effect(trials: Trials, case: Calls) -> None:
     outcome = await trials.learn(case.scenario)
     failing = last_way_back(case.scenario.saga, outcome.points)
@@ -137,7 +137,7 @@ def may_be_taken_back(case: Calls) -> bool:
     return not saga.pivot and not goes_on and case.scenario.act is not create_elsewhere
 
 
-@pytest.mark.cases([case for case in cases_of("never") if may_be_taken_back(case)], 4)
+@pytest.mark.cases([case for case in cases_of("never") if may_be_taken_back(case)], 3)
 async def test_a_call_that_came_only_after_its_undo_has_no_effect(
     trials: Trials, case: Calls
 ) -> None:
@@ -160,7 +160,7 @@ async def look_again(trial: Trial) -> None:
     await trial.settle()
 
 
-@pytest.mark.cases(cases_of("held_before", "held_after"), 5)
+@pytest.mark.cases(cases_of("held_before", "held_after"), 3)
 async def test_a_sleeper_changes_nothing_when_it_goes_on(trials: Trials, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
         async with trials.begin(case.scenario) as trial:

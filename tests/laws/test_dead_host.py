@@ -63,7 +63,7 @@ async def bury_and_revive(trial: Trial, dead: DeadHost, when: str) -> None:
     await laws.require_peace(trial, f"{when}, and revived")
 
 
-@pytest.mark.cases(CASES, 5)
+@pytest.mark.cases(CASES, 3)
 async def test_a_dead_host_keeps_nothing_waiting(trials: Trials, case: str) -> None:
     scenario, nth = find(case)
     async with trials.begin(scenario) as trial:
@@ -73,7 +73,7 @@ async def test_a_dead_host_keeps_nothing_waiting(trials: Trials, case: str) -> N
         await bury_and_revive(trial, dead, f"{case}")
 
 
-@pytest.mark.cases([scenario.name for scenario in ON_HOST], 4)
+@pytest.mark.cases([scenario.name for scenario in ON_HOST], 3)
 async def test_an_undo_does_not_wait_for_a_dead_host(trials: Trials, case: str) -> None:
     scenario, _ = find(f"{case}/1")
     outcome = await trials.learn(scenario)

@@ -54,7 +54,7 @@ def journals() -> Iterator[Journals]:
         yield found
 
 
-@pytest.mark.cases(SHARES, 4)
+@pytest.mark.cases(SHARES, 2)
 async def test_a_database_that_takes_nothing_for_a_moment_decides_nothing(
     trials: Trials, journals: Journals, case: Share
 ) -> None:

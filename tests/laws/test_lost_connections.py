@@ -102,7 +102,7 @@ def places(longest: int) -> list[Loss]:
     return commits + inside
 
 
-@pytest.mark.cases(SHARES, 3)
+@pytest.mark.cases(SHARES, 2)
 async def test_connections_that_are_lost_change_nothing(ground: Ground, case: Share) -> None:
     undisturbed = await ground.learn(case.scenario)
     for loss in places(undisturbed.longest)[case.part :: PARTS]:

@@ -27,7 +27,7 @@ def trials(postgres_server: Server, pytestconfig: pytest.Config) -> Iterator[Pos
         made.remove()
 
 
-@pytest.mark.cases(FORWARD, 2)
+@pytest.mark.cases(FORWARD, 1)
 async def test_crashing_anywhere_ends_after_the_restart(
     trials: PostgresTrials, case: Point
 ) -> None:

@@ -24,7 +24,7 @@ from tests.sampling import choose
 
 pytestmark = pytest.mark.anyio
 CHECKOUT = Path(__file__).parents[2]
-TRIED = 3
+TRIED = 1
 """Rows of each page that are tried, unless all are asked for."""
 
 

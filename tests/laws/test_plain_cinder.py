@@ -31,7 +31,7 @@ def ours(points: list[Point]) -> list[Point]:
     return [point for point in points if point.name.startswith("compute.")]
 
 
-@pytest.mark.cases(ours(FAILING), 4)
+@pytest.mark.cases(ours(FAILING), 2)
 async def test_failing_needs_no_operations(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
@@ -39,7 +39,7 @@ async def test_failing_needs_no_operations(trials: Trials, case: Point) -> None:
             await laws.hold_failure(trial, case.saga, case.name, plainly(outcome))
 
 
-@pytest.mark.cases(ours(FORWARD), 4)
+@pytest.mark.cases(ours(FORWARD), 2)
 async def test_crashing_needs_no_operations(trials: Trials, case: Point) -> None:
     async for scenario, outcome in passing(trials, case):
         async with trials.begin(scenario) as trial:
@@ -50,7 +50,7 @@ async def test_crashing_needs_no_operations(trials: Trials, case: Point) -> None
             await laws.require_end(trial, case.saga, plainly(outcome), f"crashing at {case}")
 
 
-@pytest.mark.cases(CALLS, 4)
+@pytest.mark.cases(CALLS, 2)
 async def test_lost_calls_need_no_operations(trials: Trials, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
         async with trials.begin(case.scenario) as trial:

@@ -77,7 +77,7 @@ async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None
 
 @pytest.mark.soak
 @pytest.mark.usefixtures("often")
-@pytest.mark.cases(SEEDS_OF_MOVES, 8)
+@pytest.mark.cases(SEEDS_OF_MOVES, 4)
 async def test_nothing_forbidden_happens_where_servers_move(trials: Trials, case: str) -> None:
     saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH, STORE)
     scene = Scenario(case, saga, roomy_place, basics.nothing, hosts=hosts, host_returns=True)

@@ -194,7 +194,7 @@ def twins() -> Iterator[Twins]:
     made.remove()
 
 
-@pytest.mark.cases(CASES, 7)
+@pytest.mark.cases(CASES, 4)
 async def test_a_silent_host_holds_up_itself_alone(twins: Twins, case: Frost) -> None:
     nth = 1 + case.part
     while await freeze(twins, case, nth):
