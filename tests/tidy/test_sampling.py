@@ -1,0 +1,44 @@
+"""A short run leaves no case out, but of its two databases one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+from tests.tidy.tree import CHECKOUT
+
+OF_BOTH = "tests/store/test_loaded.py"
+OF_EITHER = "tests/identity/test_bootstrap.py"
+DATABASES = ("sqlite", "postgresql")
+
+
+def collect(*options: str) -> list[str]:
+    """Return the names of the tests that run with some options, of two modules."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    asked = subprocess.run(
+        [*command, *options, OF_BOTH, OF_EITHER],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [line for line in asked.stdout.splitlines() if "::" in line]
+
+
+def without_database(test: str) -> str:
+    for database in DATABASES:
+        test = test.replace(database, "")
+    return test
+
+
+def test_a_short_run_has_a_case_on_one_database_and_what_tries_databases_on_both() -> None:
+    short, whole = collect("--brief"), collect()
+    times = Counter(map(without_database, short))
+    assert set(times) == set(map(without_database, whole))
+    assert {n for test, n in times.items() if OF_EITHER in test} == {1}
+    assert {test for test in short if OF_BOTH in test} == {
+        test for test in whole if OF_BOTH in test
+    }
+    for database in DATABASES:
+        assert any(OF_EITHER in test and database in test for test in short)
