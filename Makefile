@@ -23,7 +23,7 @@ demo: ## start a cloud and run the story with the openstack command and a real g
 	@scripts/setup demo
 	@scripts/demo
 
-test: ## set everything up, check the house rules, run the tests: of cases, guests and databases a sample
+test: ## set everything up, check the house rules, run the tests: of cases and guests a sample
 	@scripts/setup test
 	@scripts/check
 	$(PYTEST) $(ON_EVERY_CORE) --brief
