@@ -189,6 +189,10 @@ async def test_nothing_is_sent_any_more_once_the_offer_is_withdrawn(pair: Pair) 
     copying = asyncio.create_task(pair.copy(offer))
     assert await until_told(pair.is_coming, BOOT_S)
     await pair.here.withdraw_offer(pair.server_id, operation=operation())
+    # Whoever is given nothing more, and is not told so, says in the end that it was not sent.
+    host, _, port = offer.address.rpartition(":")
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(host, int(port))
     with pytest.raises(Unavailable, match="did not send"):
         await copying
     with pytest.raises(Unavailable, match="did not send"):

@@ -212,10 +212,11 @@ async def test_a_server_that_cannot_go_on_stays_suspended(cloud: ComputeCloud) -
 async def test_a_suspended_server_is_not_resumed_without_its_volume(cloud: ComputeCloud) -> None:
     server_id, _ = await cloud.make_attached()
     await change(cloud, server_id, "suspend")
-    attachment_id = (await cloud.attachments(server_id))[0]["attachment_id"]
-    await cloud.compute.volumes.delete_attachment(None, attachment_id)
+    [attachment] = await cloud.attachments(server_id)
+    await cloud.compute.volumes.delete_attachment(None, attachment["attachment_id"])
     assert await change(cloud, server_id, "resume") == ("SUSPENDED", None, 4)
     assert (await cloud.actions(server_id))[-1] == ("resume", "Error")
+    assert await cloud.attachments(server_id) == [attachment]
     assert await change(cloud, server_id, "reboot", HARD) == ("ACTIVE", None, 1)
     assert await cloud.disks(server_id) == []
 
