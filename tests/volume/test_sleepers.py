@@ -6,45 +6,13 @@ import asyncio
 
 import pytest
 
-from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Invalid
-from tests.postgres import end_leases
+from tests.sleeping import SlumberAfterCall, SlumberBeforeWrite
 from tests.volume.assisting import Assisting
 from tests.volume.cloud import VolumeCloud, connector
 from tests.volume.test_assisted_snapshots import active_file, attached, begin
 
 pytestmark = pytest.mark.anyio
-
-
-class Slumber:
-    """Falls asleep once a host has done the first such call, before its answer is read."""
-
-    def __init__(self, cloud: VolumeCloud, method: str, path: str = "") -> None:
-        self._cloud, self._method, self._path = cloud, method, path
-        self.has_come, self.is_over = asyncio.Event(), asyncio.Event()
-        cloud.deliver_to_host = self._deliver
-
-    async def _deliver(self, request: Request, forward: Forward) -> Response:
-        response = await forward(request)
-        is_it = request.method == self._method and self._path in request.target
-        if is_it and not self.has_come.is_set():
-            self.has_come.set()
-            await self.is_over.wait()
-        return response
-
-    async def succeed(self) -> None:
-        """Let another process take over, and go on with everything to its end."""
-        await self.has_come.wait()
-        if database := self._cloud.settings.database:
-            await asyncio.to_thread(end_leases, database, list(self._cloud.cloud.engines))
-        await self._cloud.take_over()
-        await self._cloud.settle()
-
-    async def end(self) -> None:
-        """Let the sleeper go on."""
-        self._cloud.wake()
-        self.is_over.set()
-        await self._cloud.settle()
 
 
 async def test_who_slept_over_the_end_of_an_export_takes_no_connection_away(
@@ -54,7 +22,7 @@ async def test_who_slept_over_the_end_of_an_export_takes_no_connection_away(
     volume_id = await cloud.make()
     attachment_id = (await cloud.reserve(volume_id)).body["attachment"]["id"]
     cloud.storage.knobs.fail("export", Invalid("No such host."))
-    slumber = Slumber(cloud, "DELETE")
+    slumber = SlumberAfterCall(cloud, "DELETE")
     asking = asyncio.create_task(cloud.connect(attachment_id))
     await slumber.succeed()
     connected = await cloud.connect(attachment_id)
@@ -73,7 +41,7 @@ async def test_who_slept_over_the_end_of_a_legacy_export_forgets_no_other(
     cloud, body = any_cloud, {"connector": connector()}
     volume_id = await cloud.make()
     cloud.storage.knobs.fail("export", Invalid("No such host."))
-    slumber = Slumber(cloud, "DELETE")
+    slumber = SlumberAfterCall(cloud, "DELETE")
     asking = asyncio.create_task(cloud.act(volume_id, "os-initialize_connection", body))
     await slumber.succeed()
     assert (await cloud.act(volume_id, "os-initialize_connection", body)).status == 200
@@ -93,7 +61,7 @@ async def test_who_slept_over_an_overlay_names_none_that_has_another_on_top(
     cloud.storage.shows_locks = False
     compute.buried.knows = False
     first = await begin(cloud, volume_id)
-    slumber = Slumber(cloud, "PUT", "/exports/")
+    slumber = SlumberAfterCall(cloud, "PUT", "/exports/")
     resting = asyncio.create_task(cloud.settle())
     await slumber.has_come.wait()
     resting.cancel()
@@ -105,4 +73,22 @@ async def test_who_slept_over_an_overlay_names_none_that_has_another_on_top(
     await cloud.settle()
     await slumber.end()
     assert await active_file(cloud, attachment_id) == (f"volume-{volume_id}.{second}", "qcow2")
+    assert await cloud.complaints() == []
+
+
+async def test_who_slept_over_a_failed_creation_gives_the_volume_no_pool(
+    any_cloud: VolumeCloud,
+) -> None:
+    cloud = any_cloud
+    cloud.storage.knobs.fail("create", Invalid("No such pool."))
+    slumber = SlumberBeforeWrite(cloud, "volume", "_place_volume")
+    answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1}})
+    volume_id = answer.body["volume"]["id"]
+    resting = asyncio.create_task(cloud.settle())
+    await slumber.has_come.wait()
+    resting.cancel()
+    await slumber.succeed()
+    assert await cloud.status(volume_id) == "error"
+    await slumber.end()
+    assert (await cloud.show(volume_id))["os-vol-host-attr:host"] is None
     assert await cloud.complaints() == []

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from mooring.agent_api.shares import Protocol, ShareSnapshotName, ShareSpec
 from mooring.errors import NoCapacity
 from mooring.saga.define import Lock, Mode, Run, Saga, Step, Together, exclusive, shared
+from mooring.saga.ownership import require_lease
 from mooring.share.exports import exports
 from mooring.share.services import matching, pools
 from mooring.share.shares import statuses
@@ -49,6 +50,8 @@ async def schedule(notes: CreateShare, run: Run[Share]) -> CreateShare:
 
 
 def _choose(tx: Session, notes: CreateShare, run: Run[Share]) -> str:
+    # One whose creation has failed by now lies nowhere, and is to stay so.
+    require_lease(tx, run)
     row = tx.get_one(ShareRow, notes.share_id)
     if row.pool is not None:
         return row.pool

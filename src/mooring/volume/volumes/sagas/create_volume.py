@@ -27,6 +27,7 @@ from mooring.saga.define import (
     exclusive,
     shared,
 )
+from mooring.saga.ownership import require_lease
 from mooring.store.prepared import Change, Prepared
 from mooring.volume.backends import backends, placing
 from mooring.volume.tables import TypeRow, VolumeRow
@@ -57,6 +58,8 @@ async def schedule(notes: CreateVolume, run: Run[Volume]) -> Together:
 
 
 def _place_volume(tx: Session, notes: CreateVolume, run: Run[Volume]) -> CreateVolume:
+    # One whose creation has failed by now lies nowhere, and is to stay so.
+    require_lease(tx, run)
     tx.flush()
     [(backend, zone, multiattach, extra_specs)] = _placed.all(tx, of_id=notes.volume_id)
     wanted = backends.Wanted(
