@@ -13,6 +13,7 @@ from mooring.fence.operation import Operation
 from mooring.fence.rules import is_fenced
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS
 from mooring.saga.journal import is_unavailable
+from mooring.saga.ownership import require_lease
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -106,6 +107,8 @@ def _owe(tx: Session, host: str, path: str, run: Run[Compute]) -> bool:
         return True
     hosts.hold(tx, row)
     if row.forced_down:
+        # A host that has paid since, and is down again, would refuse for ever what a sleeper owes.
+        require_lease(tx, run)
         debts.owe(tx, host, "DELETE", path, run.operation, now=run.now())
     return row.forced_down
 
