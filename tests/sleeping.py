@@ -36,10 +36,14 @@ class Slumber:
         await self._cloud.take_over()
         await self._cloud.settle()
 
-    async def end(self) -> None:
+    def rouse(self) -> None:
         """Let the sleeper go on."""
         self._cloud.wake()
         self.is_over.set()
+
+    async def end(self) -> None:
+        """Let the sleeper go on, until everything has come to rest."""
+        self.rouse()
         await self._cloud.settle()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from mooring.errors import Invalid
 from tests.sleeping import SlumberAfterCall, SlumberBeforeWrite
-from tests.volume.assisting import Assisting
+from tests.volume.assisting import Assisting, tell
 from tests.volume.cloud import VolumeCloud, connector
 from tests.volume.test_assisted_snapshots import active_file, attached, begin
 
@@ -92,3 +92,28 @@ async def test_who_slept_over_a_failed_creation_gives_the_volume_no_pool(
     await slumber.end()
     assert (await cloud.show(volume_id))["os-vol-host-attr:host"] is None
     assert await cloud.complaints() == []
+
+
+async def test_who_slept_as_compute_gave_up_refuses_no_word_of_what_is_asked_later(
+    any_cloud: VolumeCloud,
+) -> None:
+    cloud = any_cloud
+    cloud.compute = cloud.neighbour = cloud.volume.compute = compute = Assisting(cloud)
+    volume_id, _ = await attached(cloud)
+    cloud.storage.shows_locks = compute.buried.knows = False
+    slumber = SlumberBeforeWrite(cloud, "volume", "CLOSED")
+    snapshot_id = await begin(cloud, volume_id)
+    resting = asyncio.create_task(cloud.settle())
+    await slumber.has_come.wait()
+    resting.cancel()
+    await slumber.succeed()
+    shown = await cloud.ask("GET", f"/snapshots/{snapshot_id}")
+    assert shown.body["snapshot"]["status"] == "error"
+    assert (await cloud.ask("DELETE", f"/snapshots/{snapshot_id}")).status == 202
+    await cloud.settle(20.0)
+    assert len(compute.calls) > 1
+    slumber.rouse()
+    await cloud.settle(20.0)
+    assert await tell(cloud, snapshot_id, "deleting") == 202
+    await cloud.settle()
+    assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}")).status == 404

@@ -145,7 +145,13 @@ async def give_up(run: Run[Volume], snapshot_id: str, operation: Operation) -> T
     buried = await run.service.compute.session.bury(operation)
     told = await hear(run, snapshot_id, is_last=buried is not None)
     silent = update(SnapshotRow).where(SnapshotRow.id == snapshot_id, SnapshotRow.told == "")
-    await run.service.store.write(lambda tx: tx.execute(silent.values(told=CLOSED)) and None)
+
+    def close(tx: Session) -> None:
+        # Of who slept: by now it may be another operation that waits to hear of the snapshot.
+        require_lease(tx, run)
+        tx.execute(silent.values(told=CLOSED))
+
+    await run.service.store.write(close)
     return told
 
 
