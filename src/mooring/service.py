@@ -19,6 +19,7 @@ from mooring.clients.session import Session as Neighbour
 from mooring.clients.token import TokenValidator
 from mooring.clock import Clock
 from mooring.config import Settings
+from mooring.errors import Unavailable
 from mooring.fence import growth as fence_growth
 from mooring.host_fence import HostFence
 from mooring.notify import growth as outbox_growth
@@ -77,10 +78,26 @@ class HostUses(Protocol):
 class ForgetHost(Protocol[S_contra]):
     """Forgets a host that is taken out, and what it owes if it is gone for good.
 
-    Raises Conflict while the service has something there.
+    `heard` is when the service had heard of the host last before it was seen to be leaving; None
+    for never. Raises Conflict while the service has something there, and as `require_unheard`.
     """
 
-    def __call__(self, service: S_contra, host: str, /, *, gone: bool) -> Awaitable[None]: ...
+    def __call__(
+        self, service: S_contra, host: str, /, *, gone: bool, heard: datetime | None
+    ) -> Awaitable[None]: ...
+
+
+def require_unheard(host: str, seen_at: datetime | None, heard: datetime | None) -> None:
+    """Raise Unavailable for a host that was heard of since: it has joined anew, or goes on.
+
+    Nobody asks one that is leaving. Of a host that is not known, `seen_at` is None: it is forgotten
+    already.
+    """
+    if seen_at not in {None, heard}:
+        raise Unavailable(
+            f"Host {host} was heard of while it was taken out. Nothing of that was forgotten; look "
+            "whether it has joined anew, and ask again."
+        )
 
 
 class Loop(Struct, Generic[S], frozen=True):

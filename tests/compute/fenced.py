@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mooring.compute.hosts import host_changes, hosts
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
 
@@ -29,3 +30,9 @@ async def say_down(cloud: ComputeCloud, host: str, *, down: bool) -> Answer:
     body = {"host": host, "binary": "nova-compute", "forced_down": down}
     path = "/os-services/force-down"
     return await cloud.ask("PUT", path, body, user="admin", version="2.11")
+
+
+async def forget(cloud: ComputeCloud, host: str, *, gone: bool = False) -> None:
+    """Forget a host as one does who takes it out of the cloud."""
+    heard = (await cloud.compute.store.read(hosts.seen)).get(host)
+    await host_changes.forget(cloud.compute, host, gone=gone, heard=heard)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mooring.compute.hosts import host_changes
 from mooring.compute.moves import evacuating
 from mooring.errors import Conflict
 from mooring.who import Who
 from tests.compute.cloud import ComputeCloud
+from tests.compute.fenced import forget
 from tests.compute.local_disks import make_local
 from tests.compute.moving import server_that_moves
 from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate, is_there
@@ -75,15 +75,15 @@ async def test_a_host_that_is_gone_for_good_is_forgotten_with_what_it_owes(
         moving = await server_that_moves(cloud)
         source = moving.source
         with pytest.raises(Conflict, match="not known to be dead"):
-            await host_changes.forget(cloud.compute, source, gone=True)
+            await forget(cloud, source, gone=True)
         await die(moving)
         with pytest.raises(Conflict, match="still has 1 servers"):
-            await host_changes.forget(cloud.compute, source, gone=True)
+            await forget(cloud, source, gone=True)
         await evacuate(moving, host=moving.destination)
         with pytest.raises(Conflict, match="that it owes"):
-            await host_changes.forget(cloud.compute, source, gone=False)
+            await forget(cloud, source, gone=False)
         assert await moving.status() == "done"
-        await host_changes.forget(cloud.compute, source, gone=True)
+        await forget(cloud, source, gone=True)
         assert await moving.status() == "completed"
         cloud.compute.agents.remove(source)
         listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mooring.compute.hosts import host_changes
 from mooring.compute.scheduling import picking
 from tests.callers import PROJECT
 from tests.compute.cloud import IMAGE, ComputeCloud
+from tests.compute.fenced import forget
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_a_host_by_its_zone_and_name_is_the_only_one(cloud: ComputeCloud) 
 
 async def test_a_removed_host_leaves_its_aggregates(cloud: ComputeCloud) -> None:
     at = await aggregate(cloud, "host3", "east")
-    await host_changes.forget(cloud.compute, "host3")
+    await forget(cloud, "host3")
     answer = await cloud.ask("GET", f"/os-aggregates/{at}", user="admin")
     assert answer.body["aggregate"]["hosts"] == []
 

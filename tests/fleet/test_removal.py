@@ -19,6 +19,7 @@ from mooring.fleet.fleet import Fleet, open_fleet
 from mooring.fleet.removal import Tenant
 from mooring.limits import FLEET_POLL_S
 from mooring.saga.seal import Sealer
+from mooring.service import require_unheard
 from mooring.store.base import Store
 from tests.fleet.stores import BOTH, open_fleet_store
 
@@ -37,6 +38,10 @@ class Lodger:
         self.comes_late = False
         self.fails = 0
         self.heard = dict[str, datetime]()
+        self.before_forgetting = asyncio.Event()
+        """Whether it forgets at once; else whoever asks sleeps before it does."""
+        self.before_forgetting.set()
+        self.asked = asyncio.Event()
 
     async def seen(self) -> Mapping[str, datetime]:
         return self.heard
@@ -46,7 +51,10 @@ class Lodger:
         found = {"things": self.things, "debts": owed}
         return [f"{count} {what}" for what, count in found.items() if count]
 
-    async def forget(self, host: str, *, gone: bool) -> None:
+    async def forget(self, host: str, *, gone: bool, heard: datetime | None) -> None:
+        self.asked.set()
+        await self.before_forgetting.wait()
+        require_unheard(host, self.heard.get(host), heard)
         if self.fails:
             self.fails -= 1
             raise Unavailable("Not now.")
@@ -56,6 +64,7 @@ class Lodger:
             raise Conflict(f"Host {host} still has a debt.")
         self.debts = 0
         self.forgotten.append(host)
+        self.heard.pop(host, None)
 
 
 @pytest.fixture(params=BOTH)
@@ -205,6 +214,72 @@ async def test_a_removal_whose_process_died_is_ended_by_the_next(
         await going_on
         assert lodger.forgotten == forgotten
     assert await heir.hosts() == []
+
+
+async def test_who_ends_a_removal_late_forgets_no_host_that_joined_anew(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    await join(fleet)
+    late = await start(store, lodger)
+    leaving = asyncio.create_task(removal.remove(fleet, "h2"))
+    await until_waiting(fleet, leaving)
+    going_on = asyncio.create_task(removal.go_on(late))
+    clock = await until_waiting(late, going_on)
+    (await until_waiting(fleet, leaving)).advance(2 * FLEET_POLL_S)
+    await leaving
+    await join(fleet)
+    lodger.heard["h2"] = clock.now()
+    clock.advance(2 * FLEET_POLL_S)
+    await going_on
+    assert lodger.forgotten == ["h2"]
+    assert (await fleet.host("h2")).status == "joined"
+
+
+async def test_who_slept_as_a_service_was_to_forget_a_host_has_no_later_one_forgotten(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    await join(fleet)
+    lodger.heard["h2"] = fleet.clock.now()
+    lodger.before_forgetting.clear()
+    leaving = asyncio.create_task(removal.remove(fleet, "h2"))
+    (await until_waiting(fleet, leaving)).advance(2 * FLEET_POLL_S)
+    await lodger.asked.wait()
+    # Only the sleeper is held there.
+    held, lodger.before_forgetting = lodger.before_forgetting, asyncio.Event()
+    lodger.before_forgetting.set()
+    heir = await start(store, lodger)
+    going_on = asyncio.create_task(removal.go_on(heir))
+    clock = await until_waiting(heir, going_on)
+    clock.advance(2 * FLEET_POLL_S)
+    await going_on
+    assert lodger.forgotten == ["h2"]
+    await join(heir)
+    lodger.heard["h2"] = clock.now()
+    held.set()
+    with pytest.raises(Unavailable, match="joined anew"):
+        await leaving
+    assert lodger.forgotten == ["h2"]
+    assert (await heir.host("h2")).status == "joined"
+
+
+async def test_a_host_that_is_used_again_stays_whoever_else_takes_it_out(
+    fleet: Fleet, store: Store, lodger: Lodger
+) -> None:
+    await join(fleet)
+    late = await start(store, lodger)
+    leaving = asyncio.create_task(removal.remove(fleet, "h2"))
+    await until_waiting(fleet, leaving)
+    going_on = asyncio.create_task(removal.remove(late, "h2"))
+    clock = await until_waiting(late, going_on)
+    lodger.comes_late = True
+    (await until_waiting(fleet, leaving)).advance(2 * FLEET_POLL_S)
+    with pytest.raises(Conflict, match="still has a thing"):
+        await leaving
+    lodger.comes_late = False
+    clock.advance(2 * FLEET_POLL_S)
+    with pytest.raises(Conflict, match="has joined meanwhile"):
+        await going_on
+    assert (lodger.forgotten, (await fleet.host("h2")).status) == ([], "joined")
 
 
 async def test_the_loops_of_a_process_look_and_end_removals(

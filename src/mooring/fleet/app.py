@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.client import Agents
     from mooring.fleet.fleet import Fleet
-    from mooring.fleet.removal import Forget
+    from mooring.fleet.removal import Remove
     from mooring.fleet.tables import HostRow
     from mooring.web.audit import AuditLog
     from mooring.who import Who
@@ -89,7 +89,7 @@ def build(
     agents: Agents,
     validator: TokenValidator,
     joins_at: str,
-    remove_absent: Forget,
+    remove_absent: Remove,
     *,
     audit: AuditLog | None = None,
 ) -> ASGIApp:

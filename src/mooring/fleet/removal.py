@@ -37,7 +37,16 @@ class Uses(Protocol):
 
 
 class Forget(Protocol):
-    """Forgets a host, and its debts if it is gone. Raises Conflict while it has something there."""
+    """Forgets a host, and its debts if it is gone. Raises Conflict while it has something there.
+
+    Raises Unavailable for one that has answered the service since it was `heard` of.
+    """
+
+    def __call__(self, host: str, /, *, gone: bool, heard: datetime | None) -> Awaitable[None]: ...
+
+
+class Remove(Protocol):
+    """Takes a host out that nobody invited, as `remove_absent` does."""
 
     def __call__(self, host: str, /, *, gone: bool) -> Awaitable[None]: ...
 
@@ -93,8 +102,8 @@ async def remove_absent(
             "process of the control plane is started with it, and ask again in a minute."
         )
     await _require_unused(tenants, name, gone=gone)
-    for tenant in tenants:
-        await tenant.forget(name, gone=gone)
+    for tenant, moment in zip(tenants, heard, strict=True):
+        await tenant.forget(name, gone=gone, heard=moment)
     log.info("a host was removed", host=name)
 
 
@@ -141,10 +150,17 @@ async def _require_unused(tenants: Sequence[Tenant], name: str, *, gone: bool) -
 
 
 async def _forget(fleet: Fleet, host: HostRow, *, gone: bool) -> None:
-    """Have every service forget a host. Where it is used again, it stays in the cloud."""
+    """Have every service forget a host. Where it is used again, it stays in the cloud.
+
+    Another process may have ended this removal since, and the host have joined anew: then it is
+    another row that the services have, or will have, of which they have heard later.
+    """
+    heard = [(await tenant.seen()).get(host.name) for tenant in fleet.tenants]
+    if not await fleet.store.read(lambda tx: _is_leaving(tx, host)):
+        return
     try:
-        for tenant in fleet.tenants:
-            await tenant.forget(host.name, gone=gone)
+        for tenant, moment in zip(fleet.tenants, heard, strict=True):
+            await tenant.forget(host.name, gone=gone, heard=moment)
     except Conflict:
         await fleet.store.write(lambda tx: _mark(tx, host, "joined", gone=False))
         await fleet.look()
@@ -157,10 +173,15 @@ def _mark(tx: Session, host: HostRow, status: str, *, gone: bool) -> None:
     tx.execute(update(HostRow).where(*this).values(status=status, gone=gone))
 
 
+def _is_leaving(tx: Session, host: HostRow) -> bool:
+    row = joining.find(tx, host.name)
+    return row is not None and (row.enrolment, row.status) == (host.enrolment, "leaving")
+
+
 def _drop(tx: Session, host: HostRow) -> None:
     row = joining.find(tx, host.name)
     if row is None or row.enrolment != host.enrolment:
         return
-    if (row.status == "invited") != (host.status == "invited"):
+    if row.status != ("invited" if host.status == "invited" else "leaving"):
         raise Conflict(f"Host {host.name} has joined meanwhile. Look at it, and ask again.")
     tx.execute(delete(HostRow).where(HostRow.enrolment == host.enrolment))

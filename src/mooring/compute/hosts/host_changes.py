@@ -15,6 +15,7 @@ from mooring.compute.moves import migrations
 from mooring.compute.tables import Host, HostDrain, HostFencing, Server
 from mooring.errors import Conflict, NotFound
 from mooring.fence import debts
+from mooring.service import require_unheard
 
 if TYPE_CHECKING:
     from mooring.compute.service import Compute
@@ -112,16 +113,21 @@ def uses(tx: Session, name: str, *, gone: bool = False) -> list[str]:
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(compute: Compute, name: str, *, gone: bool = False) -> None:
+async def forget(
+    compute: Compute, name: str, *, gone: bool = False, heard: datetime | None
+) -> None:
     """Forget a host that is taken out of the cloud, and what it owes if it is gone for good.
 
-    Raises Conflict while it has something.
+    `heard` is when it has answered last, before it was seen to be leaving. Raises Conflict while it
+    has something, Unavailable for one that has answered since.
     """
 
     def unused(tx: Session) -> Host | None:
+        host = hosts.find(tx, name)
+        require_unheard(name, host and host.last_seen_at, heard)
         if found := uses(tx, name, gone=gone):
             raise Conflict(f"Host {name} still has {', '.join(found)}. Delete or move them first.")
-        return hosts.find(tx, name)
+        return host
 
     host = await compute.store.read(unused)
     if host is not None:

@@ -18,6 +18,7 @@ from mooring import pool_choice
 from mooring.errors import Conflict, NoCapacity
 from mooring.fence import debts
 from mooring.pool_choice import Reason
+from mooring.service import require_unheard
 from mooring.share.services import matching
 from mooring.share.tables import PoolRow, ReservationRow, ShareRow, total
 from mooring.store.prepared import Prepared
@@ -218,16 +219,18 @@ def uses(tx: Session, host: str, *, gone: bool = False) -> list[str]:
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(share: Share, host: str, *, gone: bool = False) -> None:
+async def forget(share: Share, host: str, *, gone: bool = False, heard: datetime | None) -> None:
     """Forget the pools of a host that is taken out, and what it owes if it is gone for good.
 
-    Raises Conflict while something lies there.
+    `heard` is when it has answered last, before it was seen to be leaving. Raises Conflict while
+    something lies there, Unavailable for a host that has answered since.
     """
 
     def drop(tx: Session) -> None:
         of_host = PoolRow.host == host
         # Whoever gives one of them to a share holds all of them meanwhile.
         tx.execute(select(PoolRow.name).where(of_host).with_for_update()).all()
+        require_unheard(host, seen(tx).get(host), heard)
         if found := uses(tx, host, gone=gone):
             raise Conflict(f"Host {host} still has {', '.join(found)}. Delete them first.")
         debts.strike(tx, host)

@@ -18,6 +18,7 @@ from mooring import pool_choice
 from mooring.errors import Conflict, Invalid, NoCapacity
 from mooring.fence import debts
 from mooring.pool_choice import Choice, Reason
+from mooring.service import require_unheard
 from mooring.store.loaded import Loaded
 from mooring.store.prepared import Prepared
 from mooring.volume.sums import total_gib
@@ -277,16 +278,18 @@ def uses(tx: Session, host: str, *, gone: bool = False) -> list[str]:
     return [f"{count} {what}" for what, count in found.items() if count]
 
 
-async def forget(volume: Volume, host: str, *, gone: bool = False) -> None:
+async def forget(volume: Volume, host: str, *, gone: bool = False, heard: datetime | None) -> None:
     """Forget the pools of a host that is taken out, and what it owes if it is gone for good.
 
-    Raises Conflict while something lies there.
+    `heard` is when it has answered last, before it was seen to be leaving. Raises Conflict while
+    something lies there, Unavailable for a host that has answered since.
     """
 
     def drop(tx: Session) -> None:
         of_host = BackendRow.host == host
         # Whoever gives one of them to a volume holds all of them meanwhile.
         tx.execute(select(BackendRow.name).where(of_host).with_for_update()).all()
+        require_unheard(host, seen(tx).get(host), heard)
         if found := uses(tx, host, gone=gone):
             raise Conflict(f"Host {host} still has {', '.join(found)}. Delete them first.")
         debts.strike(tx, host)
