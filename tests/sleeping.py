@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from mooring.agent_api.transport import Forward, Request, Response
+from mooring.clients import transport as services
 from tests.cloud import SimulatedCloud
 from tests.postgres import end_leases
 
@@ -58,6 +59,26 @@ class SlumberAfterCall(Slumber):
     async def _deliver(self, request: Request, forward: Forward) -> Response:
         response = await forward(request)
         if request.method == self._method and self._path in request.target:
+            await self.fall()
+        return response
+
+
+class SlumberAtService(Slumber):
+    """Comes at the first such call to a service: before it is sent, or once it is `answered`."""
+
+    def __init__(
+        self, cloud: SimulatedCloud, method: str, ending: str, *, answered: bool = False
+    ) -> None:
+        super().__init__(cloud)
+        self._call, self._answered, self._deliver_now = (method, ending), answered, cloud.deliver
+        cloud.deliver = self._deliver
+
+    async def _deliver(self, request: services.Request, forward: services.Forward) -> Any:
+        is_it = request.method == self._call[0] and request.target.endswith(self._call[1])
+        if is_it and not self._answered:
+            await self.fall()
+        response = await self._deliver_now(request, forward)
+        if is_it and self._answered:
             await self.fall()
         return response
 

@@ -257,15 +257,22 @@ class PlacementClient:
         body = await self._get(f"/resource_providers/{_part(uuid)}/inventories")
         return typed.convert(body["inventories"], dict[str, Inventory])
 
-    async def put_inventory(self, uuid: str, inventories: Mapping[str, Inventory]) -> None:
-        """Make a provider have exactly this. Raises Conflict: a class left out is still in use."""
+    async def put_inventory(
+        self, uuid: str, inventories: Mapping[str, Inventory], *, seen: int | None = None
+    ) -> None:
+        """Make a provider have exactly this. Raises Conflict: a class left out is still in use.
+
+        Of a provider that was `seen` at a generation it is put even if it stands, and Unavailable
+        raised for one that is at another: who saw it as it was before is refused from then on.
+        """
         path = f"/resource_providers/{_part(uuid)}/inventories"
 
         async def attempt() -> None:
             there = await self._get(path)
-            if typed.convert(there["inventories"], dict[str, Inventory]) == dict(inventories):
+            stands = typed.convert(there["inventories"], dict[str, Inventory]) == dict(inventories)
+            if seen is None and stands:
                 return
-            generation = there["resource_provider_generation"]
+            generation = there["resource_provider_generation"] if seen is None else seen
             wanted = {name: to_builtins(inventory) for name, inventory in inventories.items()}
             body = {"resource_provider_generation": generation, "inventories": wanted}
             await self._send("PUT", path, body)
@@ -277,26 +284,29 @@ class PlacementClient:
         body = await self._get(f"/resource_providers/{_part(uuid)}/traits")
         return frozenset(body["traits"])
 
-    async def put_traits(self, uuid: str, traits: Collection[str]) -> None:
+    async def put_traits(
+        self, uuid: str, traits: Collection[str], *, seen: int | None = None
+    ) -> int:
         """Make a provider have these traits, beside the CUSTOM_ ones that operators gave it.
 
         A standard trait that the placement service is too old to know is set as CUSTOM_<name>;
-        names that begin with CUSTOM_COMPUTE_ are ours and go when they are not asked for.
+        names that begin with CUSTOM_COMPUTE_ are ours and go when they are not asked for. Returns
+        the generation that it has then; what changes one `seen` at another raises Unavailable.
         """
         path = f"/resource_providers/{_part(uuid)}/traits"
 
-        async def attempt() -> None:
+        async def attempt() -> int:
             there = await self._get(path)
+            generation: int = there["resource_provider_generation"] if seen is None else seen
             old = frozenset[str](there["traits"])
             operators = {name for name in old if _is_operators(name)}
             wanted = frozenset(await self._spell(traits, known=old) | operators)
             if wanted == old:
-                return
-            generation = there["resource_provider_generation"]
+                return generation
             body = {"resource_provider_generation": generation, "traits": sorted(wanted)}
-            await self._send("PUT", path, body)
+            return (await self._send("PUT", path, body))["resource_provider_generation"]
 
-        await _insist(attempt, what=f"set the traits of provider {uuid}")
+        return await _insist(attempt, what=f"set the traits of provider {uuid}")
 
     async def _spell(self, traits: Collection[str], *, known: Collection[str]) -> set[str]:
         """Return the traits under names that the service knows, after making those it lacks."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import uuid
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -96,20 +97,45 @@ def _gather_reports(compute: Compute) -> Reports:
 
 
 async def _announce(compute: Compute, host: Host, said: Report) -> None:
-    """Tell placement what the host has, when that is not what placement was told last."""
-    inventories, traits = _inventories(compute, host), _traits(host, said)
-    told = msgspec.json.encode((inventories, traits), order="sorted")
-    digest = hashlib.sha256(told).hexdigest()
-    if host.announced == digest:
+    """Tell placement what the host has, when that is not what placement was told last.
+
+    The digest of that stands while nobody tells anything else. Whoever does has seen at which
+    generation the provider is before he puts his mark in place of the digest and reads the host.
+    So what was read before another one's mark placement refuses once that one has told it.
+    """
+    if host.announced == _told(compute, host, said)[-1]:
         return
     if said.problem:
         log.warning("a host can start no guests now", host=host.name, reason=said.problem)
-    placement = compute.placement
-    await placement.put_provider(host.name, host.provider_id)
-    await placement.put_inventory(host.provider_id, inventories)
-    await placement.put_traits(host.provider_id, traits)
-    this = update(Host).where(Host.id == host.id).values(announced=digest)
+    placement, mark = compute.placement, f"being told: {uuid.uuid4()}"
+    provider = await placement.put_provider(host.name, host.provider_id)
+    present = await compute.store.write(lambda tx: _mark(tx, host, mark))
+    if present is None:
+        await placement.delete_provider(host.provider_id)
+        return
+    inventories, traits, digest = _told(compute, present, said)
+    generation = await placement.put_traits(provider.uuid, traits, seen=provider.generation)
+    await placement.put_inventory(provider.uuid, inventories, seen=generation)
+    this = update(Host).where(Host.id == host.id, Host.announced == mark).values(announced=digest)
     await compute.store.write(lambda tx: tx.execute(this) and None)
+
+
+def _mark(tx: Session, host: Host, mark: str) -> Host | None:
+    """Note who tells placement of a host, and return it as it is; None for one that was removed."""
+    row = hosts.find(tx, host.name)
+    if row is None or row.id != host.id:
+        return None
+    row.announced = mark
+    return row
+
+
+def _told(
+    compute: Compute, host: Host, said: Report
+) -> tuple[dict[str, Inventory], list[str], str]:
+    """Return what placement is told of a host, and the digest of that."""
+    inventories, traits = _inventories(compute, host), _traits(host, said)
+    told = msgspec.json.encode((inventories, traits), order="sorted")
+    return inventories, traits, hashlib.sha256(told).hexdigest()
 
 
 def _inventories(compute: Compute, host: Host) -> dict[str, Inventory]:
