@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from types import FunctionType
 from typing import Any, TypeVar
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.clients import transport as services
+from mooring.store.base import Store
 from tests.cloud import SimulatedCloud
 from tests.postgres import end_leases
 
@@ -88,15 +89,19 @@ class SlumberBeforeWrite(Slumber):
 
     def __init__(self, cloud: SimulatedCloud, service: str, name: str) -> None:
         super().__init__(cloud)
-        store = cloud.cloud.stores[service]
-        write = store.write
+        sleep_before_write(cloud.cloud.stores[service], name, self.fall)
 
-        async def write_late(fn: Callable[[Any], T]) -> T:
-            if name in _names(fn):
-                await self.fall()
-            return await write(fn)
 
-        store.write = write_late
+def sleep_before_write(store: Store, name: str, fall: Callable[[], Awaitable[None]]) -> None:
+    """Have `fall` awaited before each transaction that calls a function of that name."""
+    write = store.write
+
+    async def write_late(fn: Callable[[Any], T]) -> T:
+        if name in _names(fn):
+            await fall()
+        return await write(fn)
+
+    store.write = write_late
 
 
 def _names(fn: Callable[[Any], Any]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from mooring import certificates
 from mooring.agent import membership
 from mooring.agent.certificate import Credentials
 from mooring.agent.membership import RENEWAL_KEY, Membership
+from mooring.agent_api.certificates import Shown
 from mooring.agent_api.client import Agents
 from mooring.agent_api.joining import JoinRequest, read_token
 from mooring.clock import SimulatedClock
@@ -24,6 +26,7 @@ from mooring.saga.seal import Sealer
 from mooring.store.base import Store
 from tests.agent.hosts import open_host
 from tests.fleet.stores import BOTH, open_fleet_store
+from tests.sleeping import sleep_before_write
 
 pytestmark = pytest.mark.anyio
 
@@ -90,6 +93,51 @@ async def test_what_ends_soon_is_renewed_and_nothing_else(
     assert round((await fleet.certified_s())["h2"] - left.total_seconds()) == 0
     await renewal.renew_due(fleet)
     assert credentials.member == member
+
+
+async def test_who_slept_over_a_later_renewal_notes_no_certificate_of_before(
+    fleet: Fleet, credentials: Credentials
+) -> None:
+    has_come, is_over = asyncio.Event(), asyncio.Event()
+
+    async def fall() -> None:
+        if not has_come.is_set():
+            has_come.set()
+            await is_over.wait()
+
+    sleep_before_write(fleet.store, "note", fall)
+    late = asyncio.create_task(renewal.renew(fleet, "h2"))
+    await has_come.wait()
+    former = credentials.member.certificate
+    turn(fleet, 60)
+    await renewal.renew(fleet, "h2")
+    shown = credentials.member.certificate
+    assert shown != former
+    is_over.set()
+    await late
+    assert (await fleet.host("h2")).certificate == shown
+
+
+async def test_of_two_renewals_at_once_the_later_one_is_noted(
+    fleet: Fleet, credentials: Credentials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = fleet.agents["h2"]
+    ask, has_come, is_over = agent.certificate, asyncio.Event(), asyncio.Event()
+
+    async def ask_late() -> Shown:
+        if not has_come.is_set():
+            has_come.set()
+            await is_over.wait()
+        return await ask()
+
+    monkeypatch.setattr(agent, "certificate", ask_late)
+    late = asyncio.create_task(renewal.renew(fleet, "h2"))
+    await has_come.wait()
+    await renewal.renew(fleet, "h2")
+    turn(fleet, 60)
+    is_over.set()
+    await late
+    assert (await fleet.host("h2")).certificate == credentials.member.certificate
 
 
 async def test_a_host_shows_the_same_request_until_it_is_answered(

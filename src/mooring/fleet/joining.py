@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mooring import certificates
@@ -193,9 +193,15 @@ def lacks_moves(
     return left < timedelta(seconds=MOVES_RENEW_S)
 
 
-def note(tx: Session, row: HostRow, wish: certificates.Wish, certificate: str) -> None:
-    """Write down what a host shows now; nothing when that joining is over."""
-    this = update(HostRow).where(
-        HostRow.enrolment == row.enrolment, HostRow.certificate.is_not(None)
-    )
-    tx.execute(this.values(key_digest=wish.key_digest, certificate=certificate))
+def note(tx: Session, seen: HostRow, wish: certificates.Wish, certificate: str) -> None:
+    """Write down what a host, `seen` before it was asked, shows now; not when that joining is over.
+
+    Nor when another one has renewed its certificate since, later than this one: a host takes none
+    for a key that it had before, so of two the later one is what it shows.
+    """
+    row = find(tx, seen.name)
+    if row is None or row.enrolment != seen.enrolment or row.certificate is None:
+        return
+    ends, until = (certificates.expiry(one.encode()) for one in (row.certificate, certificate))
+    if row.certificate == seen.certificate or until > ends:
+        row.key_digest, row.certificate = wish.key_digest, certificate
