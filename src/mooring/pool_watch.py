@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import structlog
 from sqlalchemy.orm import Session
 
+from mooring import first_reports
 from mooring.agent_api.client import Agents
 from mooring.agent_api.hosts import Host
 from mooring.bulkhead import Rounds
@@ -52,15 +54,22 @@ class Watcher(Protocol):
 W = TypeVar("W", bound=Watcher)
 
 
+class NoteHost(Protocol):
+    """Writes down what a host says of its pools; whether that was all."""
+
+    def __call__(
+        self, tx: Session, host: Host, zone: str, now: datetime, /, *, makes: bool
+    ) -> bool: ...
+
+
 class PoolWatch(Generic[W]):
     """Asks the hosts that have a `role` for their pools.
 
-    `note_host` writes down what a host says, with the zone of those that name none.
+    `note_host` writes down what a host says, with the zone of those that name none, and tells
+    whether that was all: a pool that is not known is left out unless it `makes` a row of it.
     """
 
-    def __init__(
-        self, role: str, note_host: Callable[[Session, Host, str, datetime], None]
-    ) -> None:
+    def __init__(self, role: str, note_host: NoteHost) -> None:
         self._role, self._note_host = role, note_host
 
     async def watch(self, service: W) -> None:
@@ -103,8 +112,15 @@ class PoolWatch(Generic[W]):
     def _gather_reports(self, service: W) -> Reports:
         """Return what writes down what hosts say, that of many in one transaction."""
 
-        def write(tx: Session, reports: Sequence[Host]) -> Sequence[None]:
+        def write(tx: Session, reports: Sequence[Host], *, makes: bool) -> list[Host]:
             zone, now = service.settings.default_zone, service.clock.now()
-            return [self._note_host(tx, host, zone, now) for host in reports]
+            noted = [self._note_host(tx, host, zone, now, makes=makes) for host in reports]
+            return [host for host, is_all in zip(reports, noted, strict=True) if not is_all]
 
-        return Together(lambda reports: service.store.write(lambda tx: write(tx, reports)))
+        async def write_down(reports: Sequence[Host]) -> Sequence[None]:
+            new = await service.store.write(lambda tx: write(tx, reports, makes=False))
+            if new:
+                await first_reports.make(service, new, partial(write, makes=True))
+            return [None] * len(reports)
+
+        return Together(write_down)

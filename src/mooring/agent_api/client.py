@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -254,6 +254,10 @@ def _check_itself(name: str, host: Host) -> None:
         raise Bug(f"What host {name} says of itself has a NUL in it, and is not believed.")
 
 
+async def _see_nothing() -> None:
+    """Look nowhere: the hosts are those with which the process was started."""
+
+
 class Agents:
     """The hosts that this control plane knows, each with its client."""
 
@@ -262,6 +266,8 @@ class Agents:
         self.doors = Bulkheads(clock)
         self.deliver: Deliver = deliver_once
         """Stands before each call: a test that sets it loses, repeats or holds back calls."""
+        self.look: Callable[[], Awaitable[None]] = _see_nothing
+        """Sees which hosts there are by now, where other processes let them in and out."""
 
     def add(self, client: AgentClient) -> AgentClient:
         """Know a host by its client, whose calls go through the host's door from now on."""

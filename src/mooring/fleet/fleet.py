@@ -181,6 +181,7 @@ async def open_fleet(store: Store, sealer: Sealer, agents: Agents, clock: Clock)
     root = await authority.ensure(store, sealer, clock)
     moves = await authority.ensure(store, sealer, clock, "moves")
     fleet = Fleet(store, root, moves, agents, clock)
+    agents.look = fleet.look
     await fleet.look()
     return fleet
 

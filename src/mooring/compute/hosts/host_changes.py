@@ -14,7 +14,7 @@ from mooring.compute.hosts import fencings, hosts
 from mooring.compute.moves import migrations
 from mooring.compute.tables import Host, HostDrain, HostFencing, Server
 from mooring.errors import Conflict, NotFound
-from mooring.fence import debts
+from mooring.fence import debts, forgotten
 from mooring.service import require_unheard
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ async def remove(compute: Compute, service_id: str, *, by_uuid: bool) -> None:
     await compute.placement.delete_provider(host.provider_id)
 
     def forget(tx: Session) -> None:
+        forgotten.begin(tx)
         _drop(tx, _removable(tx, compute, service_id, by_uuid=by_uuid))
 
     await compute.store.write(forget)
@@ -134,6 +135,7 @@ async def forget(
         await compute.placement.delete_provider(host.provider_id)
 
     def drop(tx: Session) -> None:
+        forgotten.begin(tx)
         if (row := unused(tx)) is not None:
             _drop(tx, row)
         debts.strike(tx, name)

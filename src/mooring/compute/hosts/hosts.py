@@ -200,11 +200,20 @@ def require_moving_shares(tx: Session) -> None:
         )
 
 
-def report(tx: Session, reports: Sequence[Report], zone: str, now: datetime) -> list[Host]:
-    """Write down what agents said about their hosts, each of which is named once."""
+def report(
+    tx: Session, reports: Sequence[Report], zone: str, now: datetime, *, makes: bool
+) -> list[Host]:
+    """Write down what agents said about their hosts, each of which is named once; return those.
+
+    A host that is not known is left out unless this `makes` a row of it.
+    """
     # All are looked for before one is changed: a look writes what was changed before it.
     known = [find(tx, said.name) for said in reports]
-    found = [_report(tx, said, host, zone, now) for said, host in zip(reports, known, strict=True)]
+    found = [
+        _report(tx, said, host, zone, now)
+        for said, host in zip(reports, known, strict=True)
+        if host is not None or makes
+    ]
     tx.flush()
     return found
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from mooring import pool_choice
 from mooring.errors import Conflict, NoCapacity
-from mooring.fence import debts
+from mooring.fence import debts, forgotten
 from mooring.pool_choice import Reason
 from mooring.service import require_unheard
 from mooring.share.services import matching
@@ -88,12 +88,19 @@ def split(name: str) -> tuple[str, str, str]:
     return host, driver, pool
 
 
-def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
-    """Write down what a host has just reported of its pools."""
+def note_host(tx: Session, host: Host, zone: str, now: datetime, *, makes: bool) -> bool:
+    """Write down what a host has just reported of its pools; whether that was all.
+
+    A pool that is not known is left out unless it `makes` a row of it.
+    """
+    is_all = True
     for pool in host.share_pools:
         name = name_of(host.name, pool)
         # No user's: pools are what hosts report.
         row = tx.get(PoolRow, name)
+        if row is None and not makes:
+            is_all = False
+            continue
         if row is None:
             row = PoolRow(name=name, host=host.name, driver=pool.driver, pool=pool.name)
             row.created_at, row.disabled = now, False
@@ -104,6 +111,7 @@ def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
         row.reserved_percent, row.oversubscription = pool.reserved_percent, pool.oversubscription
         row.has_quota, row.extends, row.shrinks = pool.quota, pool.extends, pool.shrinks
         row.has_snapshots, row.from_snapshot = pool.snapshots, pool.from_snapshot
+    return is_all
 
 
 def is_up(row: PoolRow, settings: ShareSettings, now: datetime) -> bool:
@@ -227,6 +235,7 @@ async def forget(share: Share, host: str, *, gone: bool = False, heard: datetime
     """
 
     def drop(tx: Session) -> None:
+        forgotten.begin(tx)
         of_host = PoolRow.host == host
         # Whoever gives one of them to a share holds all of them meanwhile.
         tx.execute(select(PoolRow.name).where(of_host).with_for_update()).all()

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session, aliased
 
 from mooring import pool_choice
 from mooring.errors import Conflict, Invalid, NoCapacity
-from mooring.fence import debts
+from mooring.fence import debts, forgotten
 from mooring.pool_choice import Choice, Reason
 from mooring.service import require_unheard
 from mooring.store.loaded import Loaded
@@ -135,12 +135,19 @@ def host_of(tx: Session, volume_id: str) -> str:
     return split(backend)[0]
 
 
-def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
-    """Write down what a host has just reported of its pools."""
+def note_host(tx: Session, host: Host, zone: str, now: datetime, *, makes: bool) -> bool:
+    """Write down what a host has just reported of its pools; whether that was all.
+
+    A pool that is not known is left out unless it `makes` a row of it.
+    """
+    is_all = True
     for pool in host.pools:
         name = name_of(host.name, pool)
         # No user's: pools are what hosts report.
         row = tx.get(BackendRow, name)
+        if row is None and not makes:
+            is_all = False
+            continue
         if row is None:
             service_id = str(uuid.uuid5(_NAMESPACE, f"{host.name}@{pool.driver}"))
             row = BackendRow(name=name, service_id=service_id, created_at=now)
@@ -155,6 +162,7 @@ def note_host(tx: Session, host: Host, zone: str, now: datetime) -> None:
         if pool.identity or not pool.problem:
             # One that does not answer is what it was.
             row.identity = pool.identity
+    return is_all
 
 
 def is_up(row: BackendRow, settings: VolumeSettings, now: datetime) -> bool:
@@ -286,6 +294,7 @@ async def forget(volume: Volume, host: str, *, gone: bool = False, heard: dateti
     """
 
     def drop(tx: Session) -> None:
+        forgotten.begin(tx)
         of_host = BackendRow.host == host
         # Whoever gives one of them to a volume holds all of them meanwhile.
         tx.execute(select(BackendRow.name).where(of_host).with_for_update()).all()

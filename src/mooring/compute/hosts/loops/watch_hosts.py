@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 import structlog
 from sqlalchemy import update
 
+from mooring import first_reports
 from mooring.agent_api import verbs
 from mooring.bulkhead import Rounds
 from mooring.clients.placement import Inventory
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
     from mooring.fence.debts import Debt
 
-    Reports: TypeAlias = Together[Report, Host | None]
+    Written: TypeAlias = Host | Literal["left"] | None
+    Reports: TypeAlias = Together[Report, Written]
 
 log = structlog.get_logger()
 
@@ -74,7 +77,8 @@ async def _look_at(compute: Compute, name: str, reports: Reports) -> None:
         while (host := await reports(said)) is None:
             if not await _pay_debts(compute, agent):
                 return
-        await _announce(compute, host, said)
+        if host != "left":
+            await _announce(compute, host, said)
     except MooringError as error:
         log.warning("a host could not be looked at", host=name, error=str(error))
 
@@ -82,18 +86,31 @@ async def _look_at(compute: Compute, name: str, reports: Reports) -> None:
 def _gather_reports(compute: Compute) -> Reports:
     """Return what writes down reports: the host of each, None for one that owes something.
 
-    With a thousand hosts, a transaction for each would take a core of its own.
+    Of one that was taken out of the cloud meanwhile it writes nothing: it has "left". With a
+    thousand hosts, a transaction for each would take a core of its own.
     """
 
-    def write(tx: Session, reports: Sequence[Report]) -> list[Host | None]:
-        owing = set(debts.hosts_in_debt(tx))
-        clear = [said for said in reports if said.name not in owing]
-        zone, now = compute.settings.default_zone, compute.clock.now()
-        written = {host.name: host for host in hosts.report(tx, clear, zone, now)}
-        migrations.end_evacuations(tx, written.keys(), now)
-        return [written.get(said.name) for said in reports]
+    async def write_down(reports: Sequence[Report]) -> list[Written]:
+        found = await compute.store.write(lambda tx: _write(tx, reports, compute, makes=False))
+        new = [said for said in reports if said.name not in found]
+        if new:
+            made = partial(_write, compute=compute, makes=True)
+            found |= await first_reports.make(compute, new, made) or {}
+        return [found.get(said.name, "left") for said in reports]
 
-    return Together(lambda reports: compute.store.write(lambda tx: write(tx, reports)))
+    return Together(write_down)
+
+
+def _write(
+    tx: Session, reports: Sequence[Report], compute: Compute, *, makes: bool
+) -> dict[str, Written]:
+    """Write down reports, each of a host that owes nothing and is known, or is made."""
+    found: dict[str, Written] = dict.fromkeys(debts.hosts_in_debt(tx))
+    clear = [said for said in reports if said.name not in found]
+    zone, now = compute.settings.default_zone, compute.clock.now()
+    written = {host.name: host for host in hosts.report(tx, clear, zone, now, makes=makes)}
+    migrations.end_evacuations(tx, written.keys(), now)
+    return found | written
 
 
 async def _announce(compute: Compute, host: Host, said: Report) -> None:
