@@ -33,10 +33,7 @@ async def restore_admin(settings: Settings, say: Callable[[str], None]) -> None:
     """
     with ExitStack() as stack:
         if not (settings.state_path / installation.SEAL_KEY).exists():
-            raise Invalid(
-                f"There is no cloud in {settings.state_path}. Nothing was changed; name another "
-                "with --state-dir."
-            )
+            raise installation.no_cloud(settings.state_path)
         if not settings.database:
             stack.callback(state_dir.hold(settings.state_path).release)
         location = settings.database or str(settings.state_path)

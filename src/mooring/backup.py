@@ -21,7 +21,7 @@ from mooring.access import CLOUDS, PASSWORDS
 from mooring.errors import Invalid, Unavailable
 from mooring.http_bounds import allow_connections
 from mooring.identity.keys import TOKEN_KEYS
-from mooring.installation import SEAL_KEY
+from mooring.installation import SEAL_KEY, no_cloud
 from mooring.metrics.app import FILE as METRICS_TOKEN
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def copy_state(state: Path, target: Path) -> int:
     if target.exists():
         raise Invalid(f"{target} is there already. Name a directory that is not.")
     if not (state / SEAL_KEY).exists():
-        raise Invalid(f"There is no cloud in {state}. Name its directory with --state-dir.")
+        raise no_cloud(state)
     try:
         shutil.rmtree(partial, ignore_errors=True)
         named_in = [*_missing(target.parent), target.parent]

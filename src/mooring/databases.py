@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import create_engine
 
 from mooring import state_dir
+from mooring.installation import has_cloud, no_cloud
 from mooring.services import databases_of
 from mooring.store import migrate
 from mooring.store.base import open_store
@@ -21,25 +22,41 @@ if TYPE_CHECKING:
 
 
 async def upgrade(settings: Settings, say: Callable[[str], None]) -> None:
-    """Bring every service's database to this release. Raises Conflict while a cloud uses them."""
+    """Bring every service's database to this release.
+
+    Raises Invalid where no cloud is, Conflict while one uses them.
+    """
+    names = _names(settings)
     with ExitStack() as stack:
         if not settings.database:
             stack.callback(state_dir.hold(settings.state_path).release)
-        for name in databases_of(has_fleet=bool(settings.hosts_listen)):
+        for name in names:
             store = await open_store(settings.database or str(settings.state_path), name)
             await store.close()
             say(f"{name}: this release's")
 
 
 async def check(settings: Settings, say: Callable[[str], None]) -> int:
-    """Say what each database needs; return 1 when one is not of this release."""
+    """Say what each database needs; return 1 when one is not of this release.
+
+    Raises Invalid where no cloud is.
+    """
     code = 0
-    for name in databases_of(has_fleet=bool(settings.hosts_listen)):
+    for name in _names(settings):
         location = settings.database or str(settings.state_path)
         needs = await asyncio.to_thread(_describe, location, name)
         say(f"{name}: {needs or 'of this release'}")
         code = 1 if needs else code
     return code
+
+
+def _names(settings: Settings) -> list[str]:
+    """Return the names of a cloud's databases. Raises Invalid where it keeps none."""
+    names = databases_of(has_fleet=bool(settings.hosts_listen))
+    # On PostgreSQL nothing of this lies in the state directory.
+    if not settings.database and not has_cloud(settings.state_path, names):
+        raise no_cloud(settings.state_path)
+    return names
 
 
 def _describe(location: str, name: str) -> str:

@@ -8,7 +8,7 @@ look for them: the database's word counts, and a file that is missing is written
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,22 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 SEAL_KEY = "seal.key"
+
+
+def has_cloud(state: Path, databases: Sequence[str]) -> bool:
+    """Whether a state directory has a cloud: its key, or one of these databases. Makes nothing.
+
+    A start that was killed early left the key alone; one that lost its key has the databases.
+    """
+    return any((state / name).exists() for name in (SEAL_KEY, *map("{}.sqlite".format, databases)))
+
+
+def no_cloud(state: Path) -> Invalid:
+    """Return the error of a command that found no cloud where there should be one."""
+    return Invalid(
+        f"There is no cloud in {state}. Nothing was changed; name another directory with "
+        "--state-dir, or make a cloud there with `mooring up`."
+    )
 
 
 async def agree(
