@@ -77,6 +77,9 @@ def test_a_variable_names_the_file_when_no_argument_does(file: Path) -> None:
         ('listen = "::1:8470"', "in brackets"),
         ('public_url = "cloud.example"', "must begin with http"),
         ('database = "mysql://db/mooring"', "begin with postgresql"),
+        ('agents = ["h1=/run/h1.sock", "h2"]', "agents has 'h2', .* NAME=/path"),
+        ('agents = ["h1=run/h1.sock"]', "agents has 'h1=run/h1.sock'"),
+        ('agents = ["h 1=/run/h1.sock"]', "agents has 'h 1="),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name(file: Path, text: str, told: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from mooring.host_fence import HOST
 if TYPE_CHECKING:
     from mooring.config import Settings
 
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,62}")
 LEAST_SILENCE_S = 60
 """A host that is silent for less is not down yet: what is asked of it waits for it."""
 
@@ -19,6 +21,7 @@ def check(settings: Settings) -> None:
     """Raise Invalid, naming the setting and what to give it, unless all of them make sense."""
     _check_addresses(settings)
     _check_tls(settings)
+    _check_agents(settings)
     _check_hosts(settings)
     _check_notifications(settings)
     _check_fence(settings)
@@ -65,6 +68,16 @@ def _check_tls(settings: Settings) -> None:
             "The setting public_url begins with http://, and with tls_certificate the socket speaks"
             " TLS alone: begin it with https://."
         )
+
+
+def _check_agents(settings: Settings) -> None:
+    for entry in settings.agents:
+        name, equals, path = entry.partition("=")
+        if not equals or not _NAME.fullmatch(name) or not path.startswith("/"):
+            raise Invalid(
+                f"The setting agents has '{entry}', which is no agent; write "
+                "NAME=/path/to/its/socket."
+            )
 
 
 def _check_hosts(settings: Settings) -> None:
