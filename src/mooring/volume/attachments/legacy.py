@@ -335,5 +335,5 @@ def _read_connection(tx: Session, asked: Asked, volume_id: str, export_id: str) 
 def _wrong_status(row: VolumeRow, wanted: str, doing: str) -> Invalid:
     return Invalid(
         f"Invalid volume: Volume {row.id} status must be {wanted} to {doing}, but it is "
-        f"{row.status} and {row.attach_status}. Nothing was changed.",
+        f"{row.status} and {row.attach_status}. Nothing was changed.{statuses.way_out(row.status)}",
     )

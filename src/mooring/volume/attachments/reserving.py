@@ -213,5 +213,5 @@ def _cannot_reserve(row: VolumeRow) -> Invalid:
     states = "available, in-use or downloading" if row.multiattach else "available or downloading"
     return Invalid(
         f"Invalid volume: Volume {row.id} status must be {states} to reserve, but the current "
-        f"status is {row.status}. Nothing was changed.",
+        f"status is {row.status}. Nothing was changed.{statuses.way_out(row.status)}",
     )

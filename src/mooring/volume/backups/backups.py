@@ -22,7 +22,7 @@ from mooring.volume.backups.sagas.making import CreateBackup
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import snapshot_rows, snapshots
 from mooring.volume.tables import BackupRow, SnapshotRow, VolumeRow
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -147,7 +147,7 @@ def _require(row: VolumeRow, snapshot: SnapshotRow | None, *, is_used: bool) -> 
         raise Invalid(
             f"Invalid volume: Volume {row.id} to be backed up must be available, but the current "
             f'status is "{row.status}". Nothing was made; of a volume in use ask for a backup with '
-            "force, which takes a snapshot for it."
+            f"force, which takes a snapshot for it.{statuses.way_out(row.status)}"
         )
     if row.backend is None:
         raise Invalid(f"Invalid volume: Volume {row.id} has no storage. Delete it.")

@@ -23,7 +23,7 @@ from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP, RestoreB
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.snapshots.snapshot_rows import Source
 from mooring.volume.tables import VolumeRow
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -82,7 +82,7 @@ def _begin_restoring(tx: Session, asked: Asked, backup: BackupRow, row: VolumeRo
     if row.status != "available" or volumes.is_migrating(row) or row.backend is None:
         raise Invalid(
             f"Invalid volume: Volume {row.id} to be restored to must be available, but it is "
-            f"{row.status}. Nothing was changed."
+            f"{row.status}. Nothing was changed.{statuses.way_out(row.status)}"
         )
     if row.size_gib < backup.size_gib:
         raise Invalid(

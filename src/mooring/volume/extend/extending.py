@@ -77,7 +77,7 @@ def _begin(tx: Session, asked: Asked, row: VolumeRow, new_gib: int, *, attached:
     ):
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be '{from_status}' to extend, currently "
-            f"{row.status}. Nothing was changed.",
+            f"{row.status}. Nothing was changed.{statuses.way_out(row.status)}",
         )
     saga_id = str(uuid.uuid4())
     growth = quota.Growth(

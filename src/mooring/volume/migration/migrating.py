@@ -21,7 +21,7 @@ from mooring.volume.migration.sagas.migrate_notes import MigrateVolume
 from mooring.volume.migration.sagas.migrate_volume import MIGRATE_VOLUME
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.tables import TypeRow
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -149,6 +149,7 @@ def _require_free(tx: Session, row: VolumeRow) -> str:
             f"Invalid volume: Volume {row.id} status must be available or in-use, and it must not "
             f"be migrating, to come to another pool; it is {row.status}{on_its_way}{left}. Nothing "
             "was changed; an administrator's reset of its status ends what is left of a migration."
+            f"{statuses.way_out(row.status)}"
         )
     if snapshot_rows.of_volume(tx, row.id):
         raise Invalid(

@@ -152,6 +152,7 @@ def _check(row: VolumeRow, new_type: TypeRow, wanted: Retype) -> None:
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be available or in-use, and it must not "
             f"be migrating, to be retyped, but it is {row.status}. Nothing was changed."
+            f"{statuses.way_out(row.status)}"
         )
     if row.volume_type_id == new_type.id:
         raise Invalid(

@@ -70,7 +70,7 @@ def _find_previous(tx: Session, row: VolumeRow, *, reserved: bool) -> str:
     if row.status not in allowed:
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)} to be "
-            f"reimaged, but it is {row.status}. Nothing was changed.",
+            f"reimaged, but it is {row.status}. Nothing was changed.{statuses.way_out(row.status)}",
         )
     return row.status
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mooring.errors import Conflict, Invalid, NotFound
 from mooring.volume.snapshots import snapshot_rows
 from mooring.volume.snapshots.sagas.revert_volume import REVERT_VOLUME, RevertVolume
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,6 +31,7 @@ async def revert(asked: Asked, volume_id: str, snapshot_id: str) -> None:
                 raise Conflict(
                     f"Invalid {what}: {what.capitalize()} {one.id} is {one.status}, and both "
                     "volume and snapshot must be available for a revert. Nothing was changed."
+                    f"{statuses.way_out(one.status)}"
                 )
         if row.backend is None:
             raise Invalid(f"Invalid volume: Volume {volume_id} has no storage. Delete it.")

@@ -23,7 +23,7 @@ from mooring.volume.snapshots.sagas import assisted, deleting
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, CreateSnapshot
 from mooring.volume.snapshots.snapshot_rows import visible
 from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 from mooring.web.identity import is_service
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _check_volume(row: VolumeRow, *, force: bool) -> None:
     allowed = ("available", "in-use") if force else ("available",)
     if row.status not in allowed or row.migration_status not in _AT_REST or row.backend is None:
         migrating = ", and it must not be migrating" if row.migration_status else ""
-        advice = "" if force or row.status != "in-use" else _IN_USE
+        advice = _IN_USE if row.status == "in-use" and not force else statuses.way_out(row.status)
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)}{migrating}, "
             f"but current status is: {row.status}. Nothing was made.{advice}",

@@ -30,6 +30,7 @@ from mooring.volume.tables import (
 )
 from mooring.volume.types import types
 from mooring.volume.volumes import notices, statuses, volumes
+from mooring.volume.volumes.statuses import OFFERED
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from mooring.volume.attachments.reserving import Asked
     from mooring.who import Who
 
-OFFERED = "awaiting-transfer"
-"""The status of a volume that is offered: it rests, and nobody owns it but its user."""
 _KEY_BYTES, _SALT_BYTES = 16, 8
 _REACHES = (AttachmentRow, ExportRow)
 """By what a host or a server can reach a volume, whatever its status says."""
@@ -150,10 +149,11 @@ def _turn(tx: Session, asked: Asked, volume_id: str, before: str, **values: str)
     """Change a volume that has the status `before`. Raises Invalid when it has another one."""
     now = asked.volume.clock.now()
     if not statuses.change(tx, volume_id, allowed=(before,), now=now, **values):
-        now_is = select(VolumeRow.status).where(VolumeRow.id == volume_id)
+        read = select(VolumeRow.status).where(VolumeRow.id == volume_id)
+        now_is = tx.execute(read).scalar() or "gone"
         raise Invalid(
-            f"Invalid volume: status must be {before}, and volume {volume_id} is "
-            f"{tx.execute(now_is).scalar()}. Nothing was changed."
+            f"Invalid volume: status must be {before}, and volume {volume_id} is {now_is}. Nothing "
+            f"was changed.{statuses.way_out(now_is)}"
         )
 
 

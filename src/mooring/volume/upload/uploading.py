@@ -11,7 +11,7 @@ from mooring.clients.image import GLANCES_OWN, inherited
 from mooring.errors import Invalid
 from mooring.volume.tables import TypeRow
 from mooring.volume.upload.sagas.upload_volume import UPLOAD_VOLUME, UploadVolume
-from mooring.volume.volumes import volumes
+from mooring.volume.volumes import statuses, volumes
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -87,6 +87,7 @@ def _require(row: VolumeRow) -> str:
             f"Invalid volume: Volume {row.id} status must be available to be uploaded to an image, "
             f"but it is {row.status}; this cloud has no enable_force_upload. Nothing was changed; "
             "of a volume in use take a snapshot, and upload a new volume made from that."
+            f"{statuses.way_out(row.status)}"
         )
     if row.backend is None:
         raise Invalid(f"Invalid volume: Volume {row.id} has no storage. Delete it.")

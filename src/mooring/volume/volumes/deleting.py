@@ -160,5 +160,5 @@ def _cannot_delete(row: VolumeRow, besides: str = "", advice: str = "") -> Inval
         f"Invalid volume: Volume {row.id} status must be {states} and it must not be migrating, "
         "attached, belong to a group, have snapshots or be disassociated from snapshots after "
         f"volume transfer; it is {row.status} and {row.attach_status}{besides}. "
-        f"Nothing was changed{advice}.",
+        f"Nothing was changed{advice}.{statuses.way_out(row.status)}",
     )

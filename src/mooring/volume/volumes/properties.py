@@ -18,7 +18,7 @@ from mooring.errors import Invalid
 from mooring.volume.attachments import connections
 from mooring.volume.migration import copy_rows
 from mooring.volume.tables import AttachmentRow, VolumeRow
-from mooring.volume.volumes import notices, volumes
+from mooring.volume.volumes import notices, statuses, volumes
 from mooring.volume.volumes.sagas.reset_notes import ResetStatus
 from mooring.volume.volumes.sagas.reset_status import RESET_STATUS
 
@@ -121,7 +121,8 @@ async def set_readonly(asked: Asked, volume_id: str, *, readonly: bool) -> None:
         if row.status != "available":
             raise Invalid(
                 f"Invalid volume: Volume {volume_id} status must be available to update readonly "
-                f"flag, but current status is: {row.status}. Nothing was changed.",
+                f"flag, but current status is: {row.status}. Nothing was changed."
+                f"{statuses.way_out(row.status)}",
             )
         row.readonly = readonly
 

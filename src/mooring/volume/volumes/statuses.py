@@ -30,6 +30,9 @@ OWNED = (
 RETURNED: dict[str, Any] = {"borrowed_by": "", "borrowed_for": "", "borrowed_at": None}
 """The columns of a volume or attachment that nobody has borrowed."""
 
+OFFERED = "awaiting-transfer"
+"""The status of a volume that is offered: it rests, and nobody owns it but its user."""
+
 _LIVE = ("attached", "attaching", "detaching", "reserved")
 _AT_REST = (None, "success", "error")
 _change_any = Change(VolumeRow)
@@ -72,6 +75,16 @@ def change(
     if allowed is None:
         return _change_any(tx, volume_id, changed)
     return _change_allowed(tx, volume_id, changed, allowed=list(allowed))
+
+
+def way_out(status: str) -> str:
+    """Return what a refusal adds about a status that nothing ends by itself, behind a space."""
+    if status != OFFERED:
+        return ""
+    return (
+        " It is offered to another project: have its transfer accepted, or delete that first "
+        "(openstack volume transfer request list)."
+    )
 
 
 def recompute(tx: Session, volume_id: str, now: datetime, *, settle: bool = False) -> None:
