@@ -1,4 +1,4 @@
-"""A host with a volume whose record is damaged, by the verbs of its agent."""
+"""A host with records that are damaged, or that its disk does not give, by its agent's verbs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from mooring.agent import files
 from mooring.agent.app import open_agent
+from mooring.agent.connections import ConnectionRecord
 from mooring.agent.settings import AgentSettings, PoolSettings
 from mooring.agent_api.client import Agents
+from mooring.agent_api.disks import Connected
 from mooring.agent_api.volumes import VolumeSpec
 from mooring.errors import Unavailable
 from tests.agent.hosts import new_id, operation
@@ -39,3 +42,28 @@ async def test_a_damaged_volume_is_told_by_its_host_and_can_be_deleted(tmp_path:
         await client.delete_volume(damaged, operation=operation())
         assert [one.volume_id for one in (await client.inventory()).volumes] == [whole]
         assert await client.show_volume(damaged) is None
+
+
+async def test_a_connection_that_cannot_be_read_hides_nothing_else_of_its_host(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "connections"
+    directory.mkdir()
+    seen = Connected(attachment_id="a1", volume_id="v1", path="/v1", format="raw")
+    files.write_record(directory / "a1.json", ConnectionRecord(connected=seen))
+    # The memory of this process, of which nothing is at its beginning: who reads it gets EIO.
+    (directory / "a2.json").symlink_to("/proc/self/mem")
+    (directory / "a3.json").write_bytes(b"{")
+    settings = AgentSettings(name="h", state_dir=tmp_path, hypervisor="simulated")
+    async with open_agent(settings) as running:
+        client = Agents().in_process("h", running.app)
+        inventory = await client.inventory()
+        assert inventory.connections == [seen]
+        lost, damaged = inventory.unread_connections
+        assert (lost.attachment_id, damaged.attachment_id) == ("a2", "a3")
+        assert "a2.json cannot be read: Input/output error" in lost.why
+        assert "a3.json is damaged" in damaged.why
+        # What is asked about the one alone is not answered as if it were not there.
+        with pytest.raises(Unavailable):
+            await client.disconnect("a2", operation=operation())
+        assert (directory / "a2.json").is_symlink()

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from mooring.agent.brick.requests import MODULE, MountRequest
-from mooring.agent.connections import Connections, read_mount_flags
+from mooring.agent.connections import Connections
 from mooring.agent.fitting import Fitting
-from mooring.agent.mounts import Mounts, mount_point, read_mount_points
+from mooring.agent.mounts import Mounts, mount_point, read_mount_flags, read_mount_points
 from mooring.agent.qemu_img import QemuImg
 from mooring.agent.run import Budget, Output, Runner
 from mooring.agent.sources import FileSource

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -143,3 +146,33 @@ async def test_a_record_that_is_damaged_and_mended_is_seen_at_once(
     another_host.keep("v1", RAW)
     grow(another_host, "v1", 3)
     assert await promised(driver) == (1, 3)
+
+
+async def test_what_cannot_be_looked_at_hides_no_other_and_is_read_each_time(
+    driver: DirectoryDriver,
+    another_host: Records,
+    reads: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make(another_host, "v1", 1)
+    make(another_host, "v2", 2)
+    scandir = os.scandir
+
+    @contextmanager
+    def spoiled(path: Path) -> Generator[Iterator[object]]:
+        with scandir(path) as entries:
+            yield (unseen(one) if "v1" in one.name else one for one in entries)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "scandir", spoiled)
+        for _ in range(3):
+            stats = await driver.stats()
+            assert (stats.volumes, stats.provisioned_gib) == (2, 3)
+    assert sorted(reads) == ["volume-v1"] * 3 + ["volume-v2"]
+
+
+def unseen(entry: os.DirEntry[str]) -> Mock:
+    """Return an entry of a directory that says its name alone."""
+    made = Mock(stat=Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    made.name = entry.name
+    return made

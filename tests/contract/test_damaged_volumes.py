@@ -1,9 +1,12 @@
-"""A volume whose record is damaged, in every pool of files: it alone has a part in that."""
+"""A volume that cannot be read, in every pool of files: it alone has a part in that.
+
+Its record is damaged, or the storage does not give one of its files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -44,6 +47,20 @@ def damage(driver: FileSnapshots, content: bytes = b"", volume_id: str = "v1") -
     record = driver.record_path(volume_id)
     record.write_bytes(content)
     return record
+
+
+@contextmanager
+def unreadable(path: Path, aside: Path, to: str = "/proc/self/mem") -> Generator[None]:
+    """Have the storage not give a file in the body: who reads it gets EIO.
+
+    It leads to the memory of this process, of which nothing is at its beginning. Who opens one that
+    leads `to` itself gets ELOOP.
+    """
+    path.rename(aside)
+    path.symlink_to(to)
+    yield
+    path.unlink()
+    aside.rename(path)
 
 
 @pytest.mark.parametrize("content", DAMAGED)
@@ -147,3 +164,39 @@ async def test_where_no_lock_is_seen_it_is_kept_for_who_can_look(
         await driver.delete("v1")
         assert await driver.leftovers() == []
     await journal.close()
+
+
+@pytest.mark.parametrize("part", ["record", "data"])
+async def test_what_the_storage_does_not_give_hides_no_other_volume_and_is_not_gone(
+    driver: FileSnapshots, tmp_path: Path, part: str
+) -> None:
+    known = await driver.volumes()
+    path = driver.record_path("v1") if part == "record" else driver.path("v1")
+    # Of a raw file nothing is read.
+    to = path.name if part == "data" and driver.pool.format == "raw" else "/proc/self/mem"
+    with unreadable(path, tmp_path / "aside", to):
+        first, second = await driver.volumes()
+        assert (first.volume_id, second) == ("v1", known[1])
+        named = path if to == path.name else f"{driver.path('v1')}, or its record"
+        assert first.problem.startswith(f"{named}, cannot be read: ")
+        assert (await driver.stats()).volumes == 2
+        assert await driver.leftovers() == []
+        for ask in (driver.find, driver.delete):
+            with pytest.raises(Unavailable, match=r"storage of pool .* failed"):
+                await ask("v1")
+        await driver.create(volume(driver, 1, "v3"), None, "op")
+    assert (await driver.volumes())[:2] == known
+    await driver.delete("v1")
+
+
+async def test_no_file_goes_that_a_record_may_name_which_the_storage_does_not_give(
+    driver: FileSnapshots, tmp_path: Path
+) -> None:
+    copy = volume(driver, 1, "copy")
+    await driver.create(copy, None, "op", becomes="v9")
+    damage(driver, volume_id="v9")
+    with unreadable(driver.record_path("copy"), tmp_path / "aside"):
+        with pytest.raises(Unavailable, match=r"storage of pool .* failed"):
+            await driver.delete("v9")
+        assert await driver.leftovers() == []
+    assert driver.path("v9").exists()

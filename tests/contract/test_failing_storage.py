@@ -1,10 +1,14 @@
-"""Storage that fails once is asked again: no driver takes its failure for an answer."""
+"""Storage that fails once is asked again: no driver takes its failure for an answer.
+
+What one file alone has a part in, `test_damaged_volumes.py` has.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -75,16 +79,33 @@ async def driver(
     await made.close()
 
 
+LISTS = ("volumes", "stats")
+"""What looks at all volumes: one that cannot be read hides no other there."""
+
+
 @contextmanager
 def failing(driver: VolumeDriver, point: str) -> Generator[None]:
-    """Let the storage under a volume fail in the body: its record cannot be read."""
+    """Let the storage under a volume fail in the body: its record cannot be read.
+
+    For a list all of it fails, and says so where it is asked for its space.
+    """
     if isinstance(driver, SimulatedDriver):
         driver.knobs.fail(point, STALE)
         yield
         return
     assert isinstance(driver, DirectoryDriver)
-    with unreadable(driver.record_path("v1")):
+    with ExitStack() as stack:
+        if point in LISTS:
+            patched = stack.enter_context(pytest.MonkeyPatch.context())
+            patched.setattr(os, "statvfs", fail)
+        stack.enter_context(unreadable(driver.record_path("v1")))
         yield
+
+
+def fail(path: Path) -> None:
+    """Stand for a call to storage that fails."""
+    del path
+    raise STALE
 
 
 @contextmanager
@@ -107,7 +128,8 @@ async def test_each_verb_says_that_the_storage_failed_and_does_its_work_then(
     asked = VERBS[verb]
     with failing(driver, asked.point), pytest.raises(Unavailable, match="pool pool failed") as told:
         await asked.call(driver, tmp_path)
-    name = "ESTALE" if isinstance(driver, SimulatedDriver) else "EISDIR"
+    is_whole = verb in LISTS or isinstance(driver, SimulatedDriver)
+    name = "ESTALE" if is_whole else "EISDIR"
     assert told.value.private.startswith(f"{name}: ")
     await asked.call(driver, tmp_path)
 

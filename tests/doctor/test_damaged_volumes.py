@@ -1,11 +1,15 @@
-"""A volume whose record is damaged is named by the doctor, which takes its snapshots for sound."""
+"""What a host cannot read is named by the doctor, which takes nothing of it for missing."""
 
 from __future__ import annotations
+
+from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
+from mooring.agent.connections import Connections
 from mooring.agent.drivers.simulated import SimulatedDriver
+from mooring.agent_api.disks import UnreadConnection
 from mooring.agent_api.volumes import VolumeFile
 from tests.cloud import SimulatedCloud
 
@@ -38,3 +42,15 @@ async def test_a_damaged_volume_is_named_once_with_why(
         (line,) = await cloud.complaints()
     assert line.startswith(f"volume {volume_id}: on host ")
     assert line.endswith(WHY)
+
+
+async def test_a_connection_that_a_host_cannot_read_is_named_with_why(
+    cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = UnreadConnection(attachment_id="a1", why="The record /srv/a1.json is damaged.")
+    with monkeypatch.context() as patched:
+        patched.setattr(Connections, "unread", Mock(return_value=[lost]))
+        (line,) = await cloud.complaints()
+    assert line.startswith("attachment a1: host ")
+    assert line.endswith(f"cannot read how it is connected: {lost.why}")
+    assert await cloud.complaints() == []

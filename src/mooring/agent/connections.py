@@ -22,12 +22,19 @@ from mooring.agent.brick.requests import MountRequest
 from mooring.agent.fitting import Fitting
 from mooring.agent.guest_mirrors import check_sizes
 from mooring.agent.hypervisor import DiskPlan
-from mooring.agent.mounts import Mounts
+from mooring.agent.mounts import Mounts, read_mount_flags
 from mooring.agent.qemu_img import FORMATS, InUse
 from mooring.agent.sources import FileSource, Source, shown
 from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.targets import Targets, backend_of
-from mooring.agent_api.disks import STORAGE_AWAY, Connected, Connection, DiskSpec, read_connection
+from mooring.agent_api.disks import (
+    STORAGE_AWAY,
+    Connected,
+    Connection,
+    DiskSpec,
+    UnreadConnection,
+    read_connection,
+)
 from mooring.errors import Invalid, NotFound, Unavailable, told_also
 from mooring.fence.threads import run_to_end
 
@@ -277,8 +284,13 @@ class Connections:
         return [one.connected for one in self._records() if server_id in one.servers]
 
     def connected(self) -> list[Connected]:
-        """Return all connected volumes."""
-        return [record.connected for record in self._records()]
+        """Return all connected volumes, but for those that `unread` tells of then."""
+        return [record.connected for record in self._listed.look()]
+
+    def unread(self) -> list[UnreadConnection]:
+        """Return the attachments whose records the last look could not read, and why."""
+        found = self._listed.damaged.items()
+        return [UnreadConnection(attachment_id=path.stem, why=why) for path, why in found]
 
     def _keep(self, record: ConnectionRecord) -> None:
         """Write a record; one that alone says how big its volume was is forced to disk."""
@@ -294,13 +306,13 @@ class Connections:
         return self._directory / f"{attachment_id}.json"
 
     def _uses(self, backend: str) -> bool:
-        used = any(record.backend == backend for record in self._records())
+        used = any(record.backend == backend for record in self._listed.look())
         # What cannot be read may be of any backend.
         return used or bool(self._listed.damaged)
 
     def _mount_points(self) -> Iterator[Path]:
         """Return where the connected files lie; of those, the mounts are in use."""
-        for record in self._records():
+        for record in self._listed.look():
             if isinstance(record.origin, FileSource):
                 yield Path(record.origin.path).parent
         if self._listed.damaged:
@@ -370,18 +382,6 @@ class Connections:
         settings = self._mounts.settings
         options = settings.nfs_mount_options if request.kind == "nfs" else ""
         return replace(request, options=options, client_config=settings.quobyte_client_cfg)
-
-
-def read_mount_flags(options: Any) -> tuple[str, ...]:
-    """Return mount options as upstream writes them, `-o rw,vers=4.2`, in words.
-
-    Raises Invalid for anything else: these words come from elsewhere and go to mount.
-    """
-    words = options.split() if isinstance(options, str) else []
-    pairs = list(zip(words[::2], words[1::2], strict=False))
-    if len(words) % 2 or any(flag != "-o" or value.startswith("-") for flag, value in pairs):
-        raise Invalid("The mount options of a share are not of the form `-o NAME,NAME=VALUE`.")
-    return tuple(words)
 
 
 def _show(attachment_id: str, volume_id: str, source: Source) -> Connected:

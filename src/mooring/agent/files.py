@@ -6,10 +6,10 @@ import errno
 import glob
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 import structlog
@@ -21,6 +21,7 @@ from mooring.errors import NoCapacity, Unavailable
 log = structlog.get_logger()
 PARTIAL = ".partial"
 S = TypeVar("S", bound=Struct)
+_Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 
 class DamagedRecord(Unavailable):
@@ -108,30 +109,59 @@ def read_record(path: Path, kind: type[S], *, forced: bool = False) -> S | None:
         ) from error
 
 
+def records_in(directory: Path) -> list[Path]:
+    """Return the records of a directory, in the order of their names; none where it is missing.
+
+    Raises OSError: unlike `glob`, to which what it may not list is empty.
+    """
+    try:
+        return sorted(path for path in directory.iterdir() if path.name.endswith(".json"))
+    except FileNotFoundError:
+        return []
+
+
 class Listed(Generic[S]):
     """The records of one directory; a damaged one hides no other, and is told of once.
 
-    `damaged` are those of the last look: who cannot read them does not know what they are of.
+    `damaged` are those of the last look, and why: who cannot read them does not know what they are
+    of.
     """
 
     def __init__(self, directory: Path, kind: type[S], *, forced: bool = False) -> None:
         self._directory, self._kind, self._forced = directory, kind, forced
-        self.damaged = frozenset[Path]()
+        self.damaged: Mapping[Path, str] = {}
 
     def read(self) -> list[S]:
-        """Return all that can be read, in the order of their names. Blocking."""
-        found, damaged = list[S](), set[Path]()
-        for path in sorted(self._directory.glob("*.json")):
+        """Return all that are not damaged, in the order of their names. Blocking.
+
+        Raises OSError for one that the disk does not give: it may be the one that is asked for.
+        """
+        return self._read(DamagedRecord)
+
+    def look(self) -> list[S]:
+        """Return the same, for who only looks: what the disk does not give is damaged, too."""
+        return self._read((DamagedRecord, OSError))
+
+    def _read(self, passed: _Errors) -> list[S]:
+        found, damaged = list[S](), dict[Path, str]()
+        for path in records_in(self._directory):
             try:
                 record = read_record(path, self._kind, forced=self._forced)
-            except DamagedRecord as error:
-                damaged.add(path)
+            except passed as error:
+                damaged[path] = _why(path, error)
                 if path not in self.damaged:
-                    log.warning("a record is damaged", path=str(path), reason=str(error))
+                    log.warning("a record cannot be read", path=str(path), reason=str(error))
                 continue
             found += [record] if record is not None else []
-        self.damaged = frozenset(damaged)
+        self.damaged = damaged
         return found
+
+
+def _why(path: Path, error: Exception) -> str:
+    if isinstance(error, DamagedRecord):
+        return error.public
+    said = error.strerror if isinstance(error, OSError) else str(error)
+    return f"The record {path} cannot be read: {said}. See to the disk; it is read again then."
 
 
 def remove_tree(path: Path) -> None:

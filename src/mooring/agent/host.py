@@ -207,6 +207,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         images=agent.images.images(),
         brought=agent.images.brought(),
         connections=agent.connections.connected(),
+        unread_connections=agent.connections.unread(),
         share_mounts=await agent.guest_shares.mounted() if agent.runs_guests else [],
         leftovers=[*leftovers, *await agent.mounts.unused()],
         unread_pools=held.unread,

@@ -24,7 +24,7 @@ from mooring.agent.brick.requests import MODULE, MountRequest, UnmountRequest
 from mooring.agent.run import Budget, Runner
 from mooring.agent.settings import MountSettings
 from mooring.agent.worker import Worker
-from mooring.errors import MooringError, Unavailable
+from mooring.errors import Invalid, MooringError, Unavailable
 from mooring.fence.threads import run_to_end
 
 log = structlog.get_logger()
@@ -188,6 +188,18 @@ def mount_point(base: Path, export: str) -> Path:
     """Return where os-brick mounts an export: the facts call it `{base}/{md5(export)}`."""
     name = hashlib.md5(export.encode(), usedforsecurity=False).hexdigest()
     return base / name
+
+
+def read_mount_flags(options: Any) -> tuple[str, ...]:
+    """Return mount options as upstream writes them, `-o rw,vers=4.2`, in words.
+
+    Raises Invalid for anything else: these words come from elsewhere and go to mount.
+    """
+    words = options.split() if isinstance(options, str) else []
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    if len(words) % 2 or any(flag != "-o" or value.startswith("-") for flag, value in pairs):
+        raise Invalid("The mount options of a share are not of the form `-o NAME,NAME=VALUE`.")
+    return tuple(words)
 
 
 def read_mount_points(table: Path) -> dict[Path, frozenset[str]]:

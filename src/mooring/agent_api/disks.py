@@ -132,3 +132,13 @@ class UnreadDisk(Struct, frozen=True, kw_only=True):
     server_id: str
     volume_id: str
     why: str
+
+
+class UnreadConnection(Struct, frozen=True, kw_only=True):
+    """An attachment whose record the host cannot read, and why, as an inventory lists it.
+
+    What volume is connected by it, and which guests have that, is not known meanwhile.
+    """
+
+    attachment_id: str
+    why: str

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from mooring.agent_api.disks import Connected, SeenDisk, UnreadDisk
+from mooring.agent_api.disks import Connected, SeenDisk, UnreadConnection, UnreadDisk
 from mooring.agent_api.guest_shares import MountedShare, ShareClient
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
@@ -86,6 +86,9 @@ class Inventory(Struct, frozen=True, kw_only=True):
     brought: dict[str, str] = {}
     """Images that operations brought for themselves, or bring: the operation's key, by id."""
     connections: list[Connected] = []
+    """Those whose records could be read."""
+    unread_connections: list[UnreadConnection] = []
+    """Those whose records could not be read. An agent of before names none."""
     disks: list[SeenDisk] = []
     """The guests' volumes whose sizes could be read."""
     unread_disks: list[UnreadDisk] = []

@@ -30,6 +30,7 @@ _UNREAD = (
     "See that the volume's storage answers and is mounted on that host; openstack server reboot "
     "--hard connects what is not connected any more."
 )
+_KEPT = "Nothing was removed, and the host lets go of no share meanwhile, as it may lie there."
 GIB = 1 << 30
 _RUNNING = {one: one for one in ("stopped", "paused", "suspended")} | {"active": "running"}
 _UNBUILT = frozenset({"building", "error"})
@@ -313,7 +314,11 @@ def _sizes(books: Books, inventory: Inventory) -> Iterator[Finding]:
 
 
 def _unread(books: Books, inventory: Inventory) -> Iterator[Finding]:
-    """Yield the volumes whose sizes a host cannot read: what else is wrong with them nobody saw."""
+    """Yield what a host cannot read of its guests' volumes: what else is wrong nobody saw."""
+    for connection in inventory.unread_connections:
+        thing = f"attachment {connection.attachment_id}"
+        message = f"host {inventory.name} cannot read how it is connected: {connection.why}"
+        yield Finding(thing, "host", message, _KEPT)
     for unread in inventory.unread_disks:
         server_id, volume_id = unread.server_id, unread.volume_id
         if not books.is_busy(f"server:{server_id}", f"volume:{volume_id}"):

@@ -12,10 +12,7 @@ from mooring.doctor.findings import Finding
 
 _GIB = 1024**3
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
-_MEND = (
-    "Its data stay as they are meanwhile. It can be deleted as it is, but not while a guest may "
-    "have it."
-)
+_MEND = "Its data stay as they are meanwhile."
 _TAKE = (
     "Its guest may find the storage full. Make room in the pool, and extend the volume: on NFS "
     "below 4.2 while no server has it."

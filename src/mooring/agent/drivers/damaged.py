@@ -1,12 +1,14 @@
-"""Volumes whose record is damaged: what is told of them, and what may be removed. All blocking.
+"""Volumes that cannot be read: what is told of them, and what may be removed. All blocking.
 
-Their files are told by their names alone: what stands in them, a guest may have written.
+Their record is damaged, or the storage does not give a file of theirs. Their files are told by
+their names alone: what stands in them, a guest may have written.
 """
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import structlog
@@ -19,11 +21,36 @@ from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict
 
 log = structlog.get_logger()
+_DELETED = "It can be deleted as it is, but not while a guest may have it."
+
+
+def look(
+    records: Records,
+    volume_id: str,
+    pool: str,
+    see: Callable[[str], tuple[VolumeFile, str] | None],
+) -> tuple[VolumeFile, str] | None:
+    """See a volume for a list; one that cannot be read says why, and "" names its file.
+
+    Raises OSError when its whole storage fails.
+    """
+    try:
+        return see(volume_id)
+    except files.DamagedRecord as error:
+        problem = f"{error.public} {_DELETED}"
+    except OSError as error:
+        # That is no matter of one volume, and every one of them would wait for it anew.
+        os.statvfs(records.directory)
+        log.debug("a volume cannot be read", volume=volume_id, pool=pool, reason=str(error))
+        # What fails in the reading of a file has no name.
+        where = error.filename or f"{records.data_path(volume_id)}, or its record"
+        problem = f"{where}, cannot be read: {error.strerror}. See to the storage."
+    return show(records, volume_id, pool, problem), ""
 
 
 def show(records: Records, volume_id: str, pool: str, problem: str) -> VolumeFile:
     """Return a volume for a list: as big as the largest of its files, in whole GiB."""
-    sizes = [path.stat().st_size for path in own_files(records, volume_id)]
+    sizes = [_bytes_of(path) for path in own_files(records, volume_id)]
     return VolumeFile(
         volume_id=volume_id,
         pool=pool,
@@ -33,12 +60,20 @@ def show(records: Records, volume_id: str, pool: str, problem: str) -> VolumeFil
     )
 
 
+def all_of(records: Records, volume_id: str, known: Callable[[str], list[Path]]) -> list[Path]:
+    """Return all files of a volume of a list: the `known` ones, or those that have its name."""
+    try:
+        return known(volume_id)
+    except (files.DamagedRecord, OSError):
+        return [*own_files(records, volume_id), records.path(volume_id)]
+
+
 def own_files(records: Records, volume_id: str) -> list[Path]:
     """Return the whole files that have a volume's name, and that no other volume's record names."""
     name = records.data_path(volume_id).name
     found = [records.data_path(volume_id)]
     found += sorted(records.directory.glob(f"{glob.escape(name)}.*"))
-    whole = [path for path in found if path.is_file() and not path.name.endswith(files.PARTIAL)]
+    whole = [path for path in found if _is_file(path) and not path.name.endswith(files.PARTIAL)]
     others = _named(records, volume_id) if whole else set[str]()
     return [path for path in whole if path.name not in others]
 
@@ -48,7 +83,7 @@ def unclaimed(records: Records, strays: Iterable[Path]) -> list[Path]:
 
     A copy has the name of the volume that it becomes, and its record alone says so.
     """
-    damaged = [one for one in records.ids() if records.whole(one) is None]
+    damaged = [one for one in records.ids() if records.readable(one) is None]
     may_be_one = any(not own_files(records, volume_id) for volume_id in damaged)
     return [path for path in strays if not (may_be_one and _is_data(records, path))]
 
@@ -59,6 +94,9 @@ def remove(records: Records, volume_id: str, host: str, *, shows_locks: bool) ->
     What it was exported to is not known, so that the locks on its files alone tell, and where these
     are not seen nobody can. A file that has another volume's name is left.
     """
+    for other in records.ids():
+        # Of one that the storage does not give just now nobody knows which files it names.
+        records.whole(other)
     path, own = records.path(volume_id), own_files(records, volume_id)
     told = [is_written(file) for file in own]
     if True in told:
@@ -87,9 +125,25 @@ def _named(records: Records, but: str) -> set[str]:
         if volume_id == but:
             continue
         names.add(records.data_path(volume_id).name)
-        if (record := records.whole(volume_id)) is not None:
+        if (record := records.readable(volume_id)) is not None:
             names |= {*record.spare, *(record.chain.files if record.chain else ())}
     return names
+
+
+def _is_file(path: Path) -> bool:
+    """Whether a file is there; one that cannot be looked at is."""
+    try:
+        return path.is_file()
+    except OSError:
+        return True
+
+
+def _bytes_of(path: Path) -> int:
+    """Return how big a file is, 0 when it cannot be looked at."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _is_data(records: Records, path: Path) -> bool:

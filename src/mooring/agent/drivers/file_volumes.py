@@ -361,11 +361,7 @@ class FileVolumes(WithoutFence, ABC):
         return [one[0] for volume_id in self._paths.ids() if (one := self._look(volume_id))]
 
     def _look(self, volume_id: str) -> tuple[VolumeFile, str] | None:
-        """See a volume for a list; one with a damaged record says so, and "" tells its size."""
-        try:
-            return self._see(volume_id)
-        except files.DamagedRecord as error:
-            return damaged.show(self._paths, volume_id, self._pool.name, error.public), ""
+        return damaged.look(self._paths, volume_id, self._pool.name, self._see)
 
     def _stats(self) -> Pool:
         held = self._promises.read(self.directory, self._look)
@@ -389,12 +385,10 @@ class FileVolumes(WithoutFence, ABC):
 
     def _leftovers(self) -> list[str]:
         own = self.directory / identities.RECORDS
-        known = {path for one in self._volumes() for path in self._all_of(one)}
+        known = {
+            path
+            for one in self._volumes()
+            for path in damaged.all_of(self._paths, one.volume_id, self.files_of)
+        }
         seen = {*self.directory.iterdir(), *own.iterdir()} - {own, own / identities.NAME}
         return sorted(str(path) for path in damaged.unclaimed(self._paths, seen - known))
-
-    def _all_of(self, volume: VolumeFile) -> list[Path]:
-        if not volume.problem:
-            return self.files_of(volume.volume_id)
-        own = damaged.own_files(self._paths, volume.volume_id)
-        return [*own, self.record_path(volume.volume_id)]

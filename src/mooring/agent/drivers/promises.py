@@ -23,6 +23,8 @@ _SETTLED_NS = 5_000_000_000
 """A file may change twice in a tick of its file system's clock: a younger one is read again."""
 _Mark: TypeAlias = tuple[int, int, int]
 """Inode, size in bytes and time of change of a file, in ns."""
+_UNSEEN: _Mark = (0, 0, 0)
+"""Of a file that its storage does not let be looked at."""
 
 
 class _Kept(Struct, frozen=True):
@@ -77,7 +79,9 @@ class Promises:
 def _keep(size_gib: int, file: str, record: _Mark, data: Mapping[str, _Mark]) -> _Kept | None:
     """Return what is remembered of a volume; None where it may have changed since it was marked."""
     mark = data.get(file)
-    if mark is None or time.time_ns() - max(record[2], mark[2]) < _SETTLED_NS:
+    if mark is None or _UNSEEN in (record, mark):
+        return None
+    if time.time_ns() - max(record[2], mark[2]) < _SETTLED_NS:
         return None
     return _Kept(size_gib, file, record, mark)
 
@@ -90,6 +94,11 @@ def _marks(directory: Path) -> dict[str, _Mark]:
                 seen = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 # It went since its name was read.
+                continue
+            except OSError:
+                # One of a storage that fails as a whole would be waited for anew in each file.
+                os.statvfs(directory)
+                found[entry.name] = _UNSEEN
                 continue
             found[entry.name] = seen.st_ino, seen.st_size, seen.st_mtime_ns
     return found

@@ -75,17 +75,25 @@ class Records:
         return files.read_record(self.path(volume_id), Record, forced=True)
 
     def whole(self, volume_id: str) -> Record | None:
-        """Return a volume's record, None when there is none or it is damaged."""
+        """Return a volume's record, None when there is none or it is damaged. Raises OSError."""
         try:
             return self.read(volume_id)
         except files.DamagedRecord as error:
             log.debug("a volume's record is damaged", volume=volume_id, reason=str(error))
             return None
 
+    def readable(self, volume_id: str) -> Record | None:
+        """Return the same, None also when the storage does not give it."""
+        try:
+            return self.whole(volume_id)
+        except OSError as error:
+            log.debug("a volume's record is not read", volume=volume_id, reason=str(error))
+            return None
+
     def ids(self) -> list[str]:
-        """Return the volumes that have a record, be that damaged or not."""
-        names = sorted(path.stem for path in (self.directory / RECORDS).glob(f"{PREFIX}*.json"))
-        return [name.removeprefix(PREFIX) for name in names]
+        """Return the volumes that have a record, be that damaged or not. Raises OSError."""
+        names = [path.stem for path in files.records_in(self.directory / RECORDS)]
+        return [name.removeprefix(PREFIX) for name in names if name.startswith(PREFIX)]
 
     def keep(self, volume_id: str, record: Record) -> None:
         """Write a volume's record to disk, whole or not at all. Raises NoCapacity."""

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from mooring.agent.brick.requests import MountRequest
-from mooring.agent.connections import EXPORTS, read_mount_flags
+from mooring.agent.connections import EXPORTS
 from mooring.agent.drivers.remote_files import Share
 from mooring.agent.drivers.remote_options import NfsOptions, QuobyteOptions
-from mooring.agent.mounts import Mounts
+from mooring.agent.mounts import Mounts, read_mount_flags
 from mooring.agent.settings import PoolSettings
 from mooring.errors import Invalid
 
