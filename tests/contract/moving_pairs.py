@@ -6,9 +6,10 @@ Real ones are two libvirt daemons, each in namespaces of its own (facts/real_hos
 from __future__ import annotations
 
 import asyncio
+import importlib
 import shutil
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,21 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent.app import RunningAgent
 from mooring.agent.settings import HypervisorKind
+from mooring.agent.simulated import SimulatedHypervisor
+from mooring.agent.waiting import until_told
 from mooring.agent_api.disks import DiskSpec
 from mooring.errors import Invalid
 from mooring.lab.namespaces import check_able
 from mooring.lab.real_hosts import RealHosts
 from tests.agent.hosts import GUEST_IMAGE, TestHost, new_id, open_host, operation
 from tests.agent.processes import AgentProcess, agent_behind
+
+_NAMES = ("moor-a", "moor-b")
+_ANSWERS_S = 30.0
+FAST_MIB_S, SLOW_MIB_S = 10_000, 1
+"""How fast a real guest may leave."""
 
 
 class Hosts(Struct, frozen=True):
@@ -31,10 +40,37 @@ class Hosts(Struct, frozen=True):
     here: TestHost
     there: TestHost
     directory: Path
+    sources: tuple[RunningAgent | Path, RunningAgent | Path]
+    """Of both: the agent of a simulated one, the socket of a real one's daemon."""
 
     def swapped(self) -> Hosts:
         """Return them for the way back."""
-        return Hosts(self.there, self.here, self.directory)
+        first, second = self.sources
+        return Hosts(self.there, self.here, self.directory, (second, first))
+
+    @contextmanager
+    def slow(self, server_id: str) -> Generator[None]:
+        """Let the guest leave so slowly in the body that it does not get there."""
+        source = self.sources[0]
+        if isinstance(source, Path):
+            _pace(source, server_id, SLOW_MIB_S)
+            yield
+            _pace(source, server_id, FAST_MIB_S)
+            return
+        hypervisor = source.agent.hypervisor
+        assert isinstance(hypervisor, SimulatedHypervisor)
+        hypervisor.knobs.hold("send_rest")
+        yield
+        hypervisor.knobs.release("send_rest")
+
+
+def _pace(socket: Path, server_id: str, mib_s: int) -> None:
+    binding: Any = importlib.import_module("libvirt")
+    connection = binding.open(f"qemu+unix:///system?socket={socket}")
+    try:
+        connection.lookupByName(f"mooring-{server_id}").migrateSetMaxSpeed(mib_s)
+    finally:
+        connection.close()
 
 
 class Moving(Struct, frozen=True):
@@ -51,6 +87,14 @@ class Moving(Struct, frozen=True):
         found = [await client.show_server(self.server_id) for client in both]
         first, second = ("absent" if guest is None else guest.state for guest in found)
         return first, second
+
+    async def until(self, first: str, second: str) -> None:
+        """Wait until the hosts hold the guest so."""
+
+        async def holds() -> bool:
+            return await self.states() == (first, second)
+
+        assert await until_told(holds, _ANSWERS_S), await self.states()
 
     async def expect(self) -> None:
         """Let the other host expect the guest as it is."""
@@ -83,11 +127,15 @@ async def open_hosts(kind: HypervisorKind, directory: Path) -> AsyncGenerator[Ho
     async with AsyncExitStack() as stack:
         if kind == "simulated":
             opened = [open_host(directory / name, name=name) for name in ("a", "b")]
-            here, there = [(await stack.enter_async_context(one))[0] for one in opened]
+            found = [await stack.enter_async_context(one) for one in opened]
+            (here, first), (there, second) = found
+            sources: Any = (first, second)
         else:
             agents = await stack.enter_async_context(open_real_agents(directory))
             here, there = (agent.host for agent in agents)
-        yield Hosts(here, there, directory)
+            own = (directory / "hosts" / name for name in _NAMES)
+            sources = tuple(one / "run/libvirt/libvirt-sock" for one in own)
+        yield Hosts(here, there, directory, sources)
         for host in (here, there):
             for guest in await host.client.list_servers():
                 await host.remove(guest.server_id)
@@ -101,7 +149,7 @@ async def open_real_agents(directory: Path) -> AsyncGenerator[tuple[AgentProcess
         await check_able(2)
     except Invalid as error:
         pytest.skip(error.public)
-    lab = RealHosts(directory, ("moor-a", "moor-b"))
+    lab = RealHosts(directory, _NAMES)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(lab.close, guests=True)
         await lab.open()

@@ -86,6 +86,34 @@ async def test_a_guest_that_stands_still_arrives_so_grows_and_goes_back(moving: 
     assert await moving.states() == ("running", "absent")
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_guest_that_is_held_still_on_its_way_runs_on_where_it_gets_to(
+    moving: Moving, *, arrives: bool
+) -> None:
+    here, named = moving.hosts.here.client, operation()
+    await moving.expect()
+    await moving.connect()
+    arrival = await moving.hosts.there.client.show_arrival(moving.server_id)
+    with moving.hosts.slow(moving.server_id):
+        sending = asyncio.create_task(
+            here.put_departure(moving.server_id, arrival, operation=named)
+        )
+        await moving.until("running", "prelaunched")
+        for _ in range(2):
+            await here.hasten_departure(moving.server_id, operation=operation())
+            assert await moving.states() == ("paused", "prelaunched")
+        if not arrives:
+            await here.cancel_departure(moving.server_id, operation=named)
+    if arrives:
+        await sending
+        assert await moving.states() == ("migrated", "running")
+        return
+    with pytest.raises(Conflict, match=r"ended|undone"):
+        await sending
+    await moving.until("running", "absent")
+    await moving.turn_away()
+
+
 async def test_a_guest_is_sent_only_where_its_disks_are(moving: Moving) -> None:
     await moving.hosts.there.client.delete_image(IMAGE_ID, operation=operation())
     with pytest.raises(NotFound, match="push it first"):

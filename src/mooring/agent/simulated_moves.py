@@ -1,7 +1,8 @@
 """Simulated guests that go from one simulated host of this machine to another.
 
 As QEMU does it: the other host has the guest without running it (`prelaunched`) until all of its
-memory is there; then it stands still here, runs there, and is left here as `migrated`.
+memory is there; then it stands still here, runs there, and is left here as `migrated`. One that is
+held still before runs on there, too, or here when it stays.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ _ALIVE = frozenset({"running", "paused"})
 class SimulatedMoves(SimulatedDrives):
     """A part of `SimulatedHypervisor`.
 
-    `knobs` points: expect, expect_root, send, send_disk, send_memory, turn_away.
+    `knobs` points: expect, expect_root, send, send_disk, send_memory, send_rest, turn_away. A guest
+    that is held still passes send_disk and send_memory, where what it changes has to be sent anew;
+    send_rest is the network.
     """
 
     def __init__(self, settings: AgentSettings, tell: Tell) -> None:
@@ -133,9 +136,12 @@ class SimulatedMoves(SimulatedDrives):
                 await self.knobs.at("send_disk")
             self._sent[server_id] = True
             await self.knobs.at("send_memory")
+            await self.knobs.at("send_rest")
             await self.emulators.ask(server_id, lambda: self._hand_over(server_id, arrival))
         finally:
             del self._sent[server_id]
+            if (stays := self._world.find(server_id)) is not None:
+                let_go_on(self._world, stays)
             with _open_there(arrival.address) as there:
                 _forget_unfinished(there, server_id)
 
@@ -160,6 +166,7 @@ class SimulatedMoves(SimulatedDrives):
         self._get(server_id)
         if server_id not in self._sent:
             raise Conflict(f"The guest of server {server_id} is not on its way to another host.")
+        await self.emulators.ask(server_id, lambda: self._hold_still(server_id))
         # A guest that stands still changes no memory any more: what is left is sent.
         for point in ("send_disk", "send_memory"):
             self.knobs.release(point)
@@ -174,10 +181,16 @@ class SimulatedMoves(SimulatedDrives):
             raise Conflict(f"Host {self._settings.name} has the guest {server_id} by now.")
         self._remove(server_id)
 
+    def _hold_still(self, server_id: str) -> None:
+        guest = self._get(server_id)
+        if guest.state == "running" and server_id in self._sent:
+            guest.state, guest.stands_for_move = "paused", True
+            self._world.save(guest)
+
     def _hand_over(self, server_id: str, arrival: Arrival) -> None:
         """Let the guest stand still here, run there, and be gone from here."""
         guest = self._get_alive(server_id)
-        state = guest.state
+        state = "running" if guest.stands_for_move else guest.state
         with _open_there(arrival.address) as there:
             arrived = there.find(server_id)
             if arrived is None or arrived.state != "prelaunched":
@@ -195,7 +208,7 @@ class SimulatedMoves(SimulatedDrives):
                 if simulated_pool.is_path(disk.path):
                     simulated_pool.note_opener(disk.path, there.path)
             there.save(arrived)
-        guest.state = "migrated"
+        guest.state, guest.stands_for_move = "migrated", False
         self._world.save(guest)
         self._tell(News(kind="guest_stopped", server_id=server_id, reason="migrated"))
 
@@ -220,6 +233,13 @@ def check_here(guest: SimulatedGuest) -> None:
             f"The guest of server {guest.server_id} is on another host, or on its way to this one; "
             "it was not started here."
         )
+
+
+def let_go_on(world: World, guest: SimulatedGuest) -> None:
+    """Let a guest go on that stood still to get to another host, and is still here."""
+    if guest.stands_for_move:
+        guest.state, guest.stands_for_move = "running", False
+        world.save(guest)
 
 
 @contextmanager

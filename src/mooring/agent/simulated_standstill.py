@@ -12,6 +12,7 @@ from mooring.agent.hypervisor import News, Tell
 from mooring.agent.image_locks import image_in_use
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.simulated_guest_shares import SimulatedGuestShares
+from mooring.agent.simulated_moves import let_go_on
 from mooring.agent.storage_failures import disk_failure_told
 from mooring.agent.world import RUNNING, SimulatedDisk, SimulatedGuest, say_disk
 from mooring.probe import NoProbe, Probe
@@ -29,6 +30,7 @@ class SimulatedStandstill(SimulatedGuestShares):
         self._tell = tell
         for guest in self._world.guests():
             copy_starts.settle(self._world, guest)
+            let_go_on(self._world, guest)
 
     async def pause(self, server_id: str) -> None:
         await self.knobs.at("pause")
@@ -49,6 +51,7 @@ class SimulatedStandstill(SimulatedGuestShares):
     def _stand(self, server_id: str, state: Literal["paused", "running"]) -> None:
         guest = self._get(server_id)
         copy_starts.settle(self._world, guest)
+        let_go_on(self._world, guest)
         if guest.state not in RUNNING:
             what = "paused" if state == "paused" else "unpaused"
             raise no_standstill(server_id, guest.state, what)
@@ -87,7 +90,7 @@ class SimulatedStandstill(SimulatedGuestShares):
         self._tell(News(kind="guest_started", server_id=server_id))
 
     def _halt(self, guest: SimulatedGuest, state: Ended, reason: str) -> None:
-        guest.state = state
+        guest.state, guest.stands_for_move = state, False
         live = [disk.volume_id for disk in guest.disks if disk.live]
         guest.memory = live if state == "suspended" else None
         guest.disks = [disk for disk in guest.disks if disk.persistent]

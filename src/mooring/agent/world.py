@@ -108,6 +108,8 @@ class SimulatedGuest(Struct, kw_only=True):
     """The volumes that it was suspended with; None where it is not, or an older release did it."""
     stands_for_copy: bool = False
     """Whether it is paused until the copy of a disk has begun, and runs on then."""
+    stands_for_move: bool = False
+    """Whether it is paused until it is at another host, and runs on there, or here if it stays."""
 
 
 class Written(Struct, frozen=True):
