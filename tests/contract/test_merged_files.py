@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from mooring.agent import simulated_headers as headers
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.journal import Journal
 from tests.contract.test_volume_driver import HERE, make_driver, volume
@@ -18,6 +20,7 @@ from tests.contract.test_volume_snapshots import holds, qemu, reads, write
 pytestmark = pytest.mark.anyio
 _REAL = [pytest.param(kind, marks=pytest.mark.hosts) for kind in ("raw", "qcow2")]
 _BASE = "volume-v1"
+_MOVE = ("qemu-img", "rebase", "-q", "-f", "qcow2")
 
 
 @pytest.fixture(params=["simulated", *_REAL])
@@ -116,9 +119,7 @@ async def test_a_volume_whose_snapshot_is_gone_gets_another_id_with_all_its_data
     if isinstance(driver, DirectoryDriver):
         await write(driver, 0x11, "1M")
     if by_guest:
-        if isinstance(driver, DirectoryDriver):
-            pull = ("qemu-img", "rebase", "-q", "-f", "qcow2", "-b", "")
-            await qemu(*pull, str(driver.active_path("v1")))
+        await stands_on(driver, ".s1", None)
         await driver.record_merge("v1", "s1")
     else:
         await driver.delete_snapshot("v1", "s1", "op")
@@ -137,6 +138,51 @@ async def test_a_volume_whose_snapshot_is_gone_gets_another_id_with_all_its_data
     assert (await driver.volumes(), await driver.leftovers()) == ([], [])
 
 
+async def test_what_no_guest_has_merged_is_not_recorded(driver: VolumeDriver) -> None:
+    for number in (1, 2, 3):
+        await driver.take_snapshot("v1", f"s{number}", "op")
+    await driver.export("v1", "a1", HERE)
+    for snapshot_id in ("s2", "s3", "s1"):
+        with pytest.raises(Conflict, match=f"files of snapshot {snapshot_id} are not merged"):
+            await driver.record_merge("v1", snapshot_id)
+        found = await driver.snapshot("v1", snapshot_id)
+        assert found is not None
+        assert found.merged is False
+    # The middle one went down, and that is all.
+    await stands_on(driver, ".s3", ".s1")
+    with pytest.raises(Conflict, match="files of snapshot s1 are not merged"):
+        await driver.record_merge("v1", "s1")
+    await driver.record_merge("v1", "s2")
+    await driver.record_merge("v1", "never-seen")
+    known = await driver.find("v1")
+    assert known is not None
+    assert known.snapshots == ["s1", "s3"]
+    await driver.unexport("v1", "a1")
+    for snapshot_id in ("s1", "s3"):
+        await driver.delete_snapshot("v1", snapshot_id, "op")
+    # What is taken anew stands on what there is.
+    await driver.take_snapshot("v1", "s3", "op")
+    with pytest.raises(Conflict, match="files of snapshot s3 are not merged"):
+        await driver.record_merge("v1", "s3")
+
+
+async def stands_on(driver: VolumeDriver, upper: str, lower: str | None) -> None:
+    """Let an overlay of the volume stand on another file of it, or alone, as a guest's merge does.
+
+    They are named by what their names end with.
+    """
+    file = f"{_BASE}{upper}"
+    backing = None if lower is None else f"{_BASE}{lower}"
+    if isinstance(driver, DirectoryDriver):
+        kind = "qcow2" if lower else driver.pool.format
+        named = ("-b", "") if backing is None else ("-F", kind, "-b", backing)
+        await qemu(*_MOVE, *named, str(driver.directory / file))
+        return
+    assert isinstance(driver, SimulatedDriver)
+    on = None if backing is None else (backing, "qcow2" if lower else driver.pool.format)
+    headers.put_below(driver.device_path("v1"), file, on)
+
+
 async def merge_the_newest(driver: VolumeDriver) -> None:
     """Take two snapshots, and let a guest merge the newer one into the file that it writes to."""
     if isinstance(driver, DirectoryDriver):
@@ -146,9 +192,7 @@ async def merge_the_newest(driver: VolumeDriver) -> None:
         if isinstance(driver, DirectoryDriver):
             await write(driver, 0x10 + number, f"{number}M")
     await driver.export("v1", "a1", HERE)
-    if isinstance(driver, DirectoryDriver):
-        move = ("qemu-img", "rebase", "-q", "-f", "qcow2", "-F", driver.pool.format)
-        await qemu(*move, "-b", _BASE, str(driver.active_path("v1")))
+    await stands_on(driver, ".s2", "")
     await driver.record_merge("v1", "s2")
 
 

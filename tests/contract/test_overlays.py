@@ -157,6 +157,34 @@ async def test_files_are_merged_from_the_middle_and_into_the_newest(
     assert "backing" not in disk.info(files[2])
 
 
+@pytest.mark.parametrize("state", ["on", "off"])
+async def test_files_that_do_not_lie_so_are_not_merged(host: TestHost, state: str) -> None:
+    disk = await boot(host)
+    files = [disk.base]
+    for name in ("s1", "s2", "s3"):
+        files.append(disk.make_overlay(name, files[-1], "qcow2" if files[1:] else disk.format))
+        await disk.snapshot(name, files[-1])
+    if state == "off":
+        await power(disk, PowerRequest(state="off"))
+    base, first, second, newest = files
+    for wanted, said in (
+        (("stranger", None), "stranger does not lie below"),
+        ((newest, None), "does not lie below"),
+        ((first, "stranger"), "stranger does not lie below"),
+        ((second, base), f"{base} does not lie right below {second}"),
+        ((first, second), f"{second} does not lie right below {first}"),
+    ):
+        with pytest.raises(Invalid, match=said):
+            await disk.merge("s1", *wanted)
+    assert await disk.active() == (newest, "qcow2")
+    # What is gone was merged before.
+    for _ in range(2):
+        assert (await disk.merge("s2", second, first)).file == newest
+    with pytest.raises(Invalid, match=f"{second} does not lie below"):
+        await disk.merge("s2", second, None)
+    assert (await disk.merge("s1", None, None)).file == newest
+
+
 @contextmanager
 def files_away(running: RunningAgent, disk: Disk) -> Generator[None]:
     """Have the directory of a volume's files away in the body, as a share is after a reboot."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from mooring.agent.simulated_overlays import merge
+from mooring.agent.world import SimulatedDisk
+from mooring.agent_api.overlays import MergeRequest
 from mooring.clients.session import Caller, Session
 from mooring.errors import MooringError
 from mooring.fence.operation import Operation
 from tests.volume.cloud import Compute, VolumeCloud
 from tests.volume.test_snapshots import act
+
+_MERGED = {"status": "deleting"}
 
 
 class Buried:
@@ -55,7 +60,22 @@ class Assisting(Compute):
         *,
         operation: Operation | None = None,
     ) -> None:
+        if self.refusal is None and self.says == _MERGED:
+            self._merge(volume_id, *files)
         await self._answer(snapshot_id, *files)
+
+    def _merge(self, volume_id: str, file: str | None, into: str | None) -> None:
+        """Do what a guest's hypervisor does to the files."""
+        path = self.cloud.storage.device_path(volume_id)
+        disk = SimulatedDisk(
+            volume_id=volume_id,
+            attachment_id="",
+            device="/dev/vdb",
+            path=path,
+            format="qcow2",
+            size_bytes=0,
+        )
+        merge(disk, MergeRequest(file_to_merge=file, merge_target_file=into))
 
     async def _answer(self, snapshot_id: str, *files: str | None) -> None:
         self.calls.append(files)

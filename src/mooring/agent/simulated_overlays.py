@@ -1,14 +1,21 @@
 """Overlays of a simulated guest's disks: names that move, as a real hypervisor would move them.
 
-What lies below a disk is known as far as this hypervisor put overlays on it; the rest is believed.
+What lies below a disk its simulated pool knows (`simulated_headers.py`). Of a file elsewhere that
+is known as far as this hypervisor put overlays on it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
+from mooring.agent import simulated_headers as headers
+from mooring.agent import simulated_pool
 from mooring.agent.hypervisor import no_disk
+from mooring.agent.overlays import Layer, check_merge
 from mooring.agent.world import RUNNING, SimulatedDisk, SimulatedGuest
 from mooring.agent_api.overlays import MergeRequest, check_name
-from mooring.errors import Conflict, Invalid, NotFound
+from mooring.errors import Conflict, NotFound
 
 
 def find(guest: SimulatedGuest, volume_id: str) -> SimulatedDisk:
@@ -30,15 +37,17 @@ def find_seen(guest: SimulatedGuest, volume_id: str) -> SimulatedDisk:
 def put_on(disk: SimulatedDisk, new_file: str) -> None:
     """Let a disk be an overlay of what it was. Raises Conflict, Invalid."""
     check_name(new_file)
-    if _name(disk.path) == new_file:
+    active, *below = _layers(disk)
+    if active.name == new_file:
         return
-    if any(_name(path) == new_file for path, _ in disk.below):
+    if any(layer.name == new_file for layer in below):
         raise Conflict(
-            f"The file {new_file} lies below {_name(disk.path)} already. Nothing was changed; make "
-            "a new file."
+            f"The file {new_file} lies below {active.name} already. Nothing was changed; make a "
+            "new file."
         )
-    disk.below = [(disk.path, disk.format), *disk.below]
-    disk.path, disk.format = _beside(disk.path, new_file), "qcow2"
+    if simulated_pool.is_path(disk.path):
+        headers.put_below(disk.path, new_file, (active.name, active.format))
+    _stand(disk, [Layer(active.path.with_name(new_file), "qcow2"), active, *below])
 
 
 def take_off(disk: SimulatedDisk, new_file: str) -> None:
@@ -46,37 +55,50 @@ def take_off(disk: SimulatedDisk, new_file: str) -> None:
 
     Raises Conflict for one that another lies on.
     """
-    if any(_name(path) == check_name(new_file) for path, _ in disk.below):
+    check_name(new_file)
+    active, *below = _layers(disk)
+    if any(layer.name == new_file for layer in below):
         raise Conflict(
-            f"The guest writes to {_name(disk.path)}, above {new_file}; take that one back first."
+            f"The guest writes to {active.name}, above {new_file}; take that one back first."
         )
-    if _name(disk.path) == new_file and disk.below:
-        (disk.path, disk.format), *disk.below = disk.below
+    if active.name == new_file and below:
+        _stand(disk, below)
 
 
 def merge(disk: SimulatedDisk, wanted: MergeRequest) -> None:
     """Take files out from below a disk. Raises Conflict, Invalid."""
-    names = [_name(path) for path, _ in disk.below]
-    for name in (wanted.file_to_merge, wanted.merge_target_file):
-        if name is not None:
-            check_name(name)
-    if wanted.merge_target_file is None:
-        kept = names.index(wanted.file_to_merge) if wanted.file_to_merge in names else len(names)
-        disk.below = disk.below[kept:]
+    layers = _layers(disk)
+    if check_merge(wanted, layers):
         return
-    if wanted.file_to_merge is None:
-        raise Invalid("A merge with a target needs a file_to_merge. Nothing was changed.")
-    if wanted.file_to_merge == _name(disk.path):
-        raise Conflict(
-            f"The guest writes to {wanted.file_to_merge}; it cannot go down into another file. "
-            "Merge into it instead: leave merge_target_file out."
-        )
-    gone = wanted.file_to_merge
-    disk.below = [layer for layer in disk.below if _name(layer[0]) != gone]
+    upper, lower = _place_of(wanted, [layer.name for layer in layers])
+    if simulated_pool.is_path(disk.path):
+        named = (layers[lower].name, layers[lower].format) if lower is not None else None
+        headers.put_below(disk.path, layers[upper].name, named)
+    _stand(disk, [*layers[: upper + 1], *([] if lower is None else layers[lower:])])
 
 
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]
+def _place_of(wanted: MergeRequest, names: Sequence[str]) -> tuple[int, int | None]:
+    """Return which file stands on which other one behind a merge; None: on none any more."""
+    if wanted.merge_target_file is not None and wanted.file_to_merge is not None:
+        return names.index(wanted.file_to_merge) - 1, names.index(wanted.merge_target_file)
+    return 0, None if wanted.file_to_merge is None else names.index(wanted.file_to_merge)
+
+
+def _layers(disk: SimulatedDisk) -> list[Layer]:
+    """Return a disk's files from the top down: as its pool has them, or as they were put on."""
+    top = Layer(Path(disk.path), disk.format)
+    in_pool = simulated_pool.is_path(disk.path)
+    found = headers.files_below(disk.path) if in_pool else None
+    if found is None:
+        return [top, *(Layer(Path(path), kind) for path, kind in disk.below)]
+    return [top, *(Layer(top.path.with_name(name), kind) for name, kind in found)]
+
+
+def _stand(disk: SimulatedDisk, layers: Sequence[Layer]) -> None:
+    """Let a disk consist of these files."""
+    active, *below = layers
+    disk.path, disk.format = _beside(disk.path, active.name), active.format
+    disk.below = [(_beside(disk.path, one.name), one.format) for one in below]
 
 
 def _beside(path: str, name: str) -> str:

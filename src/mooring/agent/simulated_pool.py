@@ -29,6 +29,9 @@ CREATE TABLE IF NOT EXISTS grown (volume_id TEXT PRIMARY KEY, virtual_bytes INTE
 CREATE TABLE IF NOT EXISTS openers (
     volume_id TEXT, world TEXT, PRIMARY KEY (volume_id, world));
 CREATE TABLE IF NOT EXISTS chains (volume_id TEXT PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS headers (
+    volume_id TEXT, file TEXT, backing TEXT NOT NULL, format TEXT NOT NULL,
+    PRIMARY KEY (volume_id, file));
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
 CREATE TABLE IF NOT EXISTS becoming (volume_id TEXT PRIMARY KEY, new_id TEXT NOT NULL);
@@ -112,7 +115,7 @@ def is_path(path: str) -> bool:
 
 def read_virtual_bytes(path: str) -> int:
     """Return how big the volume behind a device path is. Raises NotFound."""
-    with _found(path) as (connection, volume_id):
+    with opened(path) as (connection, volume_id):
         row = connection.execute(f"{SELECT} WHERE id = ?", (volume_id,)).fetchone()
     if row is None:
         raise NotFound(f"The simulated pool has no volume {volume_id}.", private=path)
@@ -121,13 +124,13 @@ def read_virtual_bytes(path: str) -> int:
 
 def count_layers(path: str) -> int:
     """Return of how many files the volume behind a device path would consist."""
-    with _found(path) as (connection, volume_id):
+    with opened(path) as (connection, volume_id):
         return len(chain_of(connection, volume_id).layers)
 
 
 def grow(path: str, size_bytes: int) -> None:
     """Set how big the volume behind a device path is."""
-    with _found(path) as (connection, volume_id):
+    with opened(path) as (connection, volume_id):
         grow_in(connection, volume_id, size_bytes)
 
 
@@ -141,7 +144,7 @@ def note_opener(path: str, world_file: Path) -> None:
 
     The world is named as seen from the pool, so that a copy of both is a cloud of its own.
     """
-    with _found(path) as (connection, volume_id):
+    with opened(path) as (connection, volume_id):
         name = os.path.relpath(world_file, _directory(connection))
         connection.execute("INSERT OR IGNORE INTO openers VALUES (?, ?)", (volume_id, name))
 
@@ -175,7 +178,7 @@ def is_held(path: str, guest: tuple[Path, str], *, shareable: bool) -> bool:
     `guest` is its world's file and its server. As QEMU's locks tell: guests that all have the
     volume to share are in nobody's way.
     """
-    with _found(path) as (connection, volume_id):
+    with opened(path) as (connection, volume_id):
         worlds, name = _worlds(connection, volume_id), _reached_as(connection, volume_id)
     return any(
         (file.resolve(), server_id) != (guest[0].resolve(), guest[1])
@@ -204,6 +207,7 @@ def forget(connection: sqlite3.Connection, volume_id: str) -> None:
         connection.execute("DELETE FROM grown WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM openers WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
+        connection.execute("DELETE FROM headers WHERE volume_id = ?", (volume_id,))
         connection.execute("DELETE FROM becoming WHERE volume_id = ?", (volume_id,))
 
 
@@ -219,6 +223,7 @@ def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
         named = "UPDATE volumes SET id = ?, format = ? WHERE id = ?"
         connection.execute(named, (new_id, chain.active.format, volume_id))
         connection.execute("DELETE FROM chains WHERE volume_id = ?", (volume_id,))
+        connection.execute("DELETE FROM headers WHERE volume_id = ?", (volume_id,))
         connection.execute("UPDATE OR REPLACE grown SET volume_id = ? WHERE volume_id = ?", ids)
         connection.execute("UPDATE OR REPLACE openers SET volume_id = ? WHERE volume_id = ?", ids)
         connection.execute("UPDATE exports SET volume_id = ? WHERE volume_id = ?", ids)
@@ -226,7 +231,8 @@ def rename(connection: sqlite3.Connection, volume_id: str, new_id: str) -> None:
 
 
 @contextmanager
-def _found(path: str) -> Generator[tuple[sqlite3.Connection, str]]:
+def opened(path: str) -> Generator[tuple[sqlite3.Connection, str]]:
+    """Give the pool behind a device path, and the id of the volume there. Raises NotFound."""
     found = _PATH.fullmatch(path)
     if found is None or not Path(found[1]).exists():
         raise NotFound(

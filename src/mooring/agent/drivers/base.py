@@ -319,6 +319,14 @@ def refuse_exported(known: VolumeFile) -> None:
         )
 
 
+def not_merged(volume_id: str, snapshot_id: str) -> Conflict:
+    """Return why no merge is recorded that no hypervisor has made."""
+    return Conflict(
+        f"The files of snapshot {snapshot_id} are not merged: the guest of volume {volume_id} "
+        "still reads them all. Nothing was changed.",
+    )
+
+
 def refuse_switched(volume_id: str, held: Holder, *, released: bool) -> None:
     """Raise Conflict while a guest writes to a prepared overlay, or may for all anybody knows."""
     if held == "overlay":

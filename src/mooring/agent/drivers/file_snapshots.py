@@ -12,7 +12,13 @@ from pathlib import Path
 
 from mooring import qcow2
 from mooring.agent import files
-from mooring.agent.drivers.base import SourceImage, refuse_exported, refuse_switched, require
+from mooring.agent.drivers.base import (
+    SourceImage,
+    not_merged,
+    refuse_exported,
+    refuse_switched,
+    require,
+)
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.image_locks import is_written
@@ -94,10 +100,7 @@ class FileSnapshots(FileVolumes):
                 self.remove_spares(volume_id)
                 return
             if not self._is_merged(chain, snapshot_id):
-                raise Conflict(
-                    f"The files of snapshot {snapshot_id} are not merged: the guest of volume "
-                    f"{volume_id} still reads them all. Nothing was changed.",
-                )
+                raise not_merged(volume_id, snapshot_id)
             merged, spare = chain.merge(snapshot_id)
             self.keep_chain(volume_id, merged, spare=spare.file)
             self.remove_spares(volume_id)

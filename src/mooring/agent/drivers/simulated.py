@@ -185,6 +185,10 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
         path, disk_format = target
         await run_to_end(lambda: write_empty(path, disk_format, source.virtual_bytes))
 
+    def device_path(self, volume_id: str) -> str:
+        """Return the path by which simulated guests reach a volume."""
+        return simulated_pool.path_of(self._db, self._file, volume_id)
+
     def content(self, volume_id: str) -> str:
         """Return the image whose content a volume has; "" for none."""
         query = "SELECT image_id FROM volumes WHERE id = ?"
@@ -202,7 +206,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
                 (volume_id, attachment_id, host, time.time()),
             )
         data = {
-            "device_path": simulated_pool.path_of(self._db, self._file, volume_id),
+            "device_path": self.device_path(volume_id),
             "format": volume.format,
             "size_bytes": volume.virtual_bytes,
             "volume_id": volume_id,

@@ -5,8 +5,15 @@ from __future__ import annotations
 import sqlite3
 from abc import ABC, abstractmethod
 
+from mooring.agent import simulated_headers as headers
 from mooring.agent import simulated_pool
-from mooring.agent.drivers.base import SourceImage, refuse_exported, refuse_switched, require
+from mooring.agent.drivers.base import (
+    SourceImage,
+    not_merged,
+    refuse_exported,
+    refuse_switched,
+    require,
+)
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.knobs import Knobs
 from mooring.agent.sources import FileSource
@@ -50,6 +57,7 @@ class SimulatedSnapshots(ABC):
             file=layer.file,
             size_bytes=layer.size_bytes,
             merge=None if is_pending else chain.plan(snapshot_id),
+            merged=None if is_pending else headers.is_merged(self._db, volume_id, snapshot_id),
             held=await self._holder(volume_id, chain) if is_pending else "unknown",
         )
 
@@ -61,7 +69,7 @@ class SimulatedSnapshots(ABC):
         known = require(await self.find(volume_id), volume_id)
         chain = simulated_pool.chain_of(self._db, volume_id)
         if snapshot_id not in chain.snapshots:
-            self._keep(volume_id, chain.prepare(_overlay(known, snapshot_id)))
+            self._keep(volume_id, self._prepare(known, snapshot_id, chain))
         return await self._get(volume_id, snapshot_id)
 
     async def take_snapshot(
@@ -73,7 +81,7 @@ class SimulatedSnapshots(ABC):
         chain = simulated_pool.chain_of(self._db, volume_id)
         if snapshot_id not in chain.snapshots:
             refuse_exported(known)
-            chain = chain.prepare(_overlay(known, snapshot_id))
+            chain = self._prepare(known, snapshot_id, chain)
         if chain.is_pending(snapshot_id):
             self._keep(volume_id, chain.take(snapshot_id))
         return await self._get(volume_id, snapshot_id)
@@ -87,8 +95,9 @@ class SimulatedSnapshots(ABC):
         if chain.is_pending(snapshot_id):
             refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             self._keep(volume_id, chain.forget_pending())
-        elif chain.find(snapshot_id) is not None:
+        elif (at := chain.find(snapshot_id)) is not None:
             refuse_exported(require(await self.find(volume_id), volume_id))
+            headers.commit(self._db, volume_id, chain, at)
             self._keep(volume_id, chain.commit(snapshot_id)[0])
 
     async def revert(self, volume_id: str, snapshot_id: str, operation_key: str) -> VolumeFile:
@@ -102,8 +111,13 @@ class SimulatedSnapshots(ABC):
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
         await self._at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
-        if chain.find(snapshot_id) is not None:
-            self._keep(volume_id, chain.merge(snapshot_id)[0])
+        if chain.find(snapshot_id) is None:
+            return
+        if not headers.is_merged(self._db, volume_id, snapshot_id):
+            raise not_merged(volume_id, snapshot_id)
+        merged, gone = chain.merge(snapshot_id)
+        self._keep(volume_id, merged)
+        headers.drop(self._db, volume_id, gone.file)
 
     async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
         chain = simulated_pool.chain_of(self._db, volume_id)
@@ -123,6 +137,12 @@ class SimulatedSnapshots(ABC):
         if (found := await self.snapshot(volume_id, snapshot_id)) is None:
             raise NotFound(f"Volume {volume_id} has no snapshot {snapshot_id} on this host.")
         return found
+
+    def _prepare(self, known: VolumeFile, snapshot_id: str, chain: Chain) -> Chain:
+        """Return the chain with an overlay ready, made anew. Raises Conflict, Invalid."""
+        prepared = chain.prepare(layer := _overlay(known, snapshot_id))
+        headers.drop(self._db, known.volume_id, layer.file)
+        return prepared
 
     def _keep(self, volume_id: str, chain: Chain) -> None:
         simulated_pool.keep_chain(self._db, volume_id, chain)
