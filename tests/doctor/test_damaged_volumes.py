@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unittest.mock import Mock
-
 import pytest
 from msgspec.structs import replace
 
@@ -48,8 +46,13 @@ async def test_a_connection_that_a_host_cannot_read_is_named_with_why(
     cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost = UnreadConnection(attachment_id="a1", why="The record /srv/a1.json is damaged.")
+
+    def unread(self: Connections) -> list[UnreadConnection]:
+        del self
+        return [lost]
+
     with monkeypatch.context() as patched:
-        patched.setattr(Connections, "unread", Mock(return_value=[lost]))
+        patched.setattr(Connections, "unread", unread)
         (line,) = await cloud.complaints()
     assert line.startswith("attachment a1: host ")
     assert line.endswith(f"cannot read how it is connected: {lost.why}")
