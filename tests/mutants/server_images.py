@@ -88,6 +88,7 @@ MUTANTS = [
         "    return replace(notes, old=[notes.image_id, *ids, *ids]",
         _STAY,
         "takes_the_place and sqlite",
+        hangs=True,
     ),
     Mutant(
         "a backup whose image is deleted on its way costs an older one",
