@@ -14,7 +14,7 @@ from mooring.agent.settings import AgentSettings, PoolSettings
 from mooring.agent_api.client import AgentClient, Agents
 from mooring.agent_api.snapshots import SnapshotSpec
 from mooring.agent_api.volumes import VolumeSpec
-from mooring.errors import Unavailable
+from mooring.errors import Conflict, Unavailable
 from tests.agent.hosts import new_id, operation
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +55,6 @@ VERBS: dict[str, Callable[[AgentClient, str], Awaitable[object]]] = {
     ),
     "revert": lambda client, of: client.revert_volume(of, "s0", operation=operation()),
     "merge": lambda client, of: client.delete_snapshot(of, "s0", operation=operation()),
-    "record": lambda client, of: client.record_merge(of, "s0", operation=operation()),
     "extend": lambda client, of: client.extend_volume(of, 2, operation=operation()),
     "holders": lambda client, of: client.show_holders(of),
     "unexport": lambda client, of: client.unexport_volume(of, "a1", operation=operation()),
@@ -70,6 +69,16 @@ async def test_a_volume_of_another_pool_is_reached(site: Site, verb: str) -> Non
     # What is nowhere else may be in the one that does not answer.
     with pytest.raises(Unavailable, match="silent"):
         await VERBS[verb](site.client, new_id())
+
+
+async def test_a_merge_that_nobody_made_is_refused_by_the_pool_that_has_the_volume(
+    site: Site,
+) -> None:
+    with pytest.raises(Conflict, match="are not merged"):
+        await site.client.record_merge(site.volume_id, "s0", operation=operation())
+    assert site.silent.knobs.passed["find"]
+    with pytest.raises(Unavailable, match="silent"):
+        await site.client.record_merge(new_id(), "s0", operation=operation())
 
 
 async def test_the_inventory_names_the_silent_pool_and_shows_the_others(site: Site) -> None:

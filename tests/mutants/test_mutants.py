@@ -54,6 +54,7 @@ def test_every_fault_names_tests_that_there_are() -> None:
     asked = subprocess.run(
         [*command, "-p", "no:cacheprovider", *files],
         cwd=CHECKOUT,
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -19,6 +20,8 @@ def collect(*options: str) -> list[str]:
     asked = subprocess.run(
         [*command, *options, OF_BOTH, OF_EITHER],
         cwd=CHECKOUT,
+        # What is printed is read: options of who runs this would change it.
+        env={**os.environ, "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         check=True,
