@@ -69,6 +69,22 @@ async def test_who_slept_as_placement_was_told_of_a_host_tells_it_nothing_of_bef
     assert not await is_closed(cloud)
 
 
+async def test_placement_is_told_of_a_host_in_one_look_though_a_server_leaves_it_meanwhile(
+    any_cloud: ComputeCloud,
+) -> None:
+    cloud = any_cloud
+    server_id = await cloud.make_server()
+    await enable(cloud, enabled=False)
+    slumber = SlumberAtService(cloud, "PUT", "/traits")
+    looking = asyncio.create_task(watch_hosts.look_once(cloud.compute))
+    await slumber.has_come.wait()
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.settle()
+    slumber.rouse()
+    await looking
+    assert await is_closed(cloud)
+
+
 async def test_a_host_is_open_though_who_told_that_it_is_closed_was_killed(
     any_cloud: ComputeCloud,
 ) -> None:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mooring.fence.operation import Operation
 
 T = TypeVar("T")
-
 VERSION = "1.36"
 """The version that a real Nova schedules with, so that any placement it works with has it."""
 
@@ -262,8 +261,8 @@ class PlacementClient:
     ) -> None:
         """Make a provider have exactly this. Raises Conflict: a class left out is still in use.
 
-        Of a provider that was `seen` at a generation it is put even if it stands, and Unavailable
-        raised for one that is at another: who saw it as it was before is refused from then on.
+        Of one `seen` at a generation it is put even if it stands, and Overtaken raised at another
+        one: who saw it as it was before is refused from then on.
         """
         path = f"/resource_providers/{_part(uuid)}/inventories"
 
@@ -277,7 +276,7 @@ class PlacementClient:
             body = {"resource_provider_generation": generation, "inventories": wanted}
             await self._send("PUT", path, body)
 
-        await _insist(attempt, what=f"set the inventory of provider {uuid}")
+        await _insist(attempt, what=f"set the inventory of provider {uuid}", seen=seen)
 
     async def traits(self, uuid: str) -> frozenset[str]:
         """Return what a provider can do. Raises NotFound. Ask with `has_trait`."""
@@ -289,9 +288,9 @@ class PlacementClient:
     ) -> int:
         """Make a provider have these traits, beside the CUSTOM_ ones that operators gave it.
 
-        A standard trait that the placement service is too old to know is set as CUSTOM_<name>;
-        names that begin with CUSTOM_COMPUTE_ are ours and go when they are not asked for. Returns
-        the generation that it has then; what changes one `seen` at another raises Unavailable.
+        A standard trait that placement is too old to know is set as CUSTOM_<name>; CUSTOM_COMPUTE_
+        ones are ours and go when they are not asked for. Returns the generation that it has then;
+        what changes one `seen` at another raises Overtaken.
         """
         path = f"/resource_providers/{_part(uuid)}/traits"
 
@@ -306,7 +305,7 @@ class PlacementClient:
             body = {"resource_provider_generation": generation, "traits": sorted(wanted)}
             return (await self._send("PUT", path, body))["resource_provider_generation"]
 
-        return await _insist(attempt, what=f"set the traits of provider {uuid}")
+        return await _insist(attempt, what=f"set the traits of provider {uuid}", seen=seen)
 
     async def _spell(self, traits: Collection[str], *, known: Collection[str]) -> set[str]:
         """Return the traits under names that the service knows, after making those it lacks."""
@@ -338,23 +337,26 @@ def has_trait(traits: Collection[str], name: str) -> bool:
     return name in traits or f"CUSTOM_{name}" in traits
 
 
+class Overtaken(Unavailable):
+    """Others have changed it, each time or since it was seen: to be seen anew, and tried again."""
+
+
 class _Refused(Conflict):
     """A conflict that trying again does not change."""
 
 
-async def _insist(attempt: Callable[[], Awaitable[T]], *, what: str) -> T:
-    """Try until nobody else was faster. Raises NoCapacity, Conflict, or Unavailable at the end."""
+async def _insist(attempt: Callable[[], Awaitable[T]], *, what: str, seen: int | None = None) -> T:
+    """Try until nobody was faster, what was `seen` once. Raises NoCapacity, Conflict, Overtaken."""
     last: Conflict | None = None
-    for _ in range(PLACEMENT_ATTEMPTS):
+    for _ in range(PLACEMENT_ATTEMPTS if seen is None else 1):
         try:
             return await attempt()
         except Conflict as error:
             if not _may_pass(error):
                 raise _told(error) from error
             last = error
-    raise Unavailable(
-        f"Could not {what}: others changed the same provider each time. Try again.",
-        private=str(last),
+    raise Overtaken(
+        f"Could not {what}: others changed the same provider. Try again.", private=str(last)
     ) from last
 
 

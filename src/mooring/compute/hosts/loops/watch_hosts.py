@@ -19,12 +19,13 @@ from sqlalchemy import update
 from mooring import first_reports
 from mooring.agent_api import verbs
 from mooring.bulkhead import Rounds
-from mooring.clients.placement import Inventory
+from mooring.clients.placement import Inventory, Overtaken
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
 from mooring.compute.tables import Host
 from mooring.errors import MooringError, NotFound
 from mooring.fence import debts
+from mooring.limits import PLACEMENT_ATTEMPTS
 from mooring.store.together import Together
 
 if TYPE_CHECKING:
@@ -70,17 +71,28 @@ async def look_at(compute: Compute, name: str) -> None:
 
 async def _look_at(compute: Compute, name: str, reports: Reports) -> None:
     try:
-        agent = compute.agents[name]
-        said = await agent.host()
-        if "compute" not in said.roles:
-            return
-        while (host := await reports(said)) is None:
-            if not await _pay_debts(compute, agent):
-                return
-        if host != "left":
-            await _announce(compute, host, said)
+        for left in reversed(range(PLACEMENT_ATTEMPTS)):
+            try:
+                return await _look(compute, name, reports)
+            except Overtaken:
+                # Whoever claims or releases something there, too: the host is asked anew.
+                if not left:
+                    raise
     except MooringError as error:
         log.warning("a host could not be looked at", host=name, error=str(error))
+
+
+async def _look(compute: Compute, name: str, reports: Reports) -> None:
+    """Ask a host how it is, and tell it. Raises Overtaken: placement is not told, look again."""
+    agent = compute.agents[name]
+    said = await agent.host()
+    if "compute" not in said.roles:
+        return
+    while (host := await reports(said)) is None:
+        if not await _pay_debts(compute, agent):
+            return
+    if host != "left":
+        await _announce(compute, host, said)
 
 
 def _gather_reports(compute: Compute) -> Reports:
