@@ -61,10 +61,10 @@ class Assisting(Compute):
         operation: Operation | None = None,
     ) -> None:
         if self.refusal is None and self.says == _MERGED:
-            self._merge(volume_id, *files)
+            self.merge(volume_id, *files)
         await self._answer(snapshot_id, *files)
 
-    def _merge(self, volume_id: str, file: str | None, into: str | None) -> None:
+    def merge(self, volume_id: str, file: str | None, into: str | None) -> None:
         """Do what a guest's hypervisor does to the files."""
         path = self.cloud.storage.device_path(volume_id)
         disk = SimulatedDisk(

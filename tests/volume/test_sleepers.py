@@ -114,6 +114,7 @@ async def test_who_slept_as_compute_gave_up_refuses_no_word_of_what_is_asked_lat
     assert len(compute.calls) > 1
     slumber.rouse()
     await cloud.settle(20.0)
+    compute.merge(volume_id, *compute.calls[-1])
     assert await tell(cloud, snapshot_id, "deleting") == 202
     await cloud.settle()
     assert (await cloud.ask("GET", f"/snapshots/{snapshot_id}")).status == 404
