@@ -22,6 +22,7 @@ from mooring.agent_api.servers import PowerRequest, RootDisk, ServerSpec
 from mooring.errors import Conflict, Invalid, NotFound
 from tests.agent.hosts import IMAGE_ID, TestHost, new_id, open_host, operation, why_no_real_guests
 from tests.agent.processes import agent_process
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 OFF = PowerRequest(state="off")
@@ -70,10 +71,15 @@ class Booted(msgspec.Struct):
 
     async def told(self, server_id: str, times: int = 1) -> dict[str, Any]:
         """Return what a guest found on its drive when it was last started."""
-        words = 'mooring-guest: drive {"uuid"'
-        said = await self.host.hears(server_id, words, times)
-        line = [line for line in said.splitlines() if words in line][-1]
-        return json.loads(line.partition("drive ")[2])
+        words, said = 'mooring-guest: drive {"uuid"', list[str]()
+
+        async def is_whole() -> bool:
+            lines = (await self.host.hears(server_id, words, times)).splitlines(keepends=True)
+            said[:] = [line for line in lines if words in line]
+            return said[-1].endswith("\n")
+
+        await until(is_whole, "the guest says all that is on its drive")
+        return json.loads(said[-1].partition("drive ")[2])
 
 
 @pytest.fixture(params=["simulated", pytest.param("libvirt", marks=pytest.mark.hosts)])

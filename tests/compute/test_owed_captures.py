@@ -10,6 +10,7 @@ import pytest
 from tests.cloud import SimulatedCloud
 from tests.compute.test_server_images import act, captures, make_base, make_server
 from tests.volume.movers import Reluctant, Silence
+from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 ASKED = {
@@ -32,6 +33,11 @@ async def test_a_copy_goes_however_often_its_host_keeps_it(
     server_id = await make_server(cloud, await make_base(cloud))
     silence = Silence(cloud, ("h1", "PUT", "/captures/"), heard=True)
     assert (await act(cloud, server_id, action, ASKED[action])).status == 202
+
+    async def has_begun() -> bool:
+        return bool(captures(cloud))
+
+    await until(has_begun, "the host copies the disk")
     await cloud.pass_time(20.0)
     assert captures(cloud)
     silence.end()
