@@ -15,7 +15,9 @@ from tests.stillness import stands_still
 
 HORIZON_S = 7200.0
 SHORT_S = 61.0
-LOOK_S, LOOKS, MOST_LOOKS = 0.02, 5, 100
+LOOK_S, LOOKS, MOST_LOOKS = 0.02, 5, 1500
+MOST_WORK_S = 2.0
+"""Of the processor's: who works on and on is left to it, however little of it he gets."""
 MOMENT_S = 0.002
 BUSY_S = 0.004
 
@@ -100,10 +102,10 @@ class Pace:
         after the other. A moment proves nothing on a busy machine: nobody may have had a turn.
         """
         quiet = [asyncio.ensure_future(each.schedule.quiet()) for each in self._engines()]
-        still = 0
+        still, end = 0, time.process_time() + MOST_WORK_S
         for _ in range(MOST_LOOKS):
             before = time.process_time()
-            if await self._look(quiet):
+            if before > end or await self._look(quiet):
                 break
             still = still + 1 if self._is_idle(before) else 0
             if still == LOOKS or self.probe.crashed or all(one.done() for one in quiet):

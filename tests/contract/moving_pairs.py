@@ -6,7 +6,6 @@ Real ones are two libvirt daemons, each in namespaces of its own (facts/real_hos
 from __future__ import annotations
 
 import asyncio
-import importlib
 import shutil
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -25,6 +24,7 @@ from mooring.agent_api.disks import DiskSpec
 from mooring.errors import Invalid
 from mooring.lab.namespaces import check_able
 from mooring.lab.real_hosts import RealHosts
+from tests.agent.daemons import open_daemon
 from tests.agent.hosts import GUEST_IMAGE, TestHost, new_id, open_host, operation
 from tests.agent.processes import AgentProcess, agent_behind
 
@@ -41,7 +41,7 @@ class Hosts(Struct, frozen=True):
     there: TestHost
     directory: Path
     sources: tuple[RunningAgent | Path, RunningAgent | Path]
-    """Of both: the agent of a simulated one, the socket of a real one's daemon."""
+    """Of both: the agent of a simulated one, the directory of a real one."""
 
     def swapped(self) -> Hosts:
         """Return them for the way back."""
@@ -64,13 +64,9 @@ class Hosts(Struct, frozen=True):
         hypervisor.knobs.release("send_rest")
 
 
-def _pace(socket: Path, server_id: str, mib_s: int) -> None:
-    binding: Any = importlib.import_module("libvirt")
-    connection = binding.open(f"qemu+unix:///system?socket={socket}")
-    try:
+def _pace(host: Path, server_id: str, mib_s: int) -> None:
+    with open_daemon(host) as connection:
         connection.lookupByName(f"mooring-{server_id}").migrateSetMaxSpeed(mib_s)
-    finally:
-        connection.close()
 
 
 class Moving(Struct, frozen=True):
@@ -133,8 +129,7 @@ async def open_hosts(kind: HypervisorKind, directory: Path) -> AsyncGenerator[Ho
         else:
             agents = await stack.enter_async_context(open_real_agents(directory))
             here, there = (agent.host for agent in agents)
-            own = (directory / "hosts" / name for name in _NAMES)
-            sources = tuple(one / "run/libvirt/libvirt-sock" for one in own)
+            sources = tuple(directory / "hosts" / name for name in _NAMES)
         yield Hosts(here, there, directory, sources)
         for host in (here, there):
             for guest in await host.client.list_servers():

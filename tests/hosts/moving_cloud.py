@@ -7,7 +7,6 @@ real, as both run on one kernel. Source: facts/real_hosts.md 4.
 from __future__ import annotations
 
 import asyncio
-import importlib
 import re
 import signal
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 from mooring.lab.real_hosts import RealHost, RealHosts
 from mooring.lab.residents import end_residents, find_residents
+from tests.agent.daemons import open_daemon
 from tests.agent.shares import Shares
 from tests.contract.clients import Shell
 from tests.hosts.pooled_cloud import PooledCloud
@@ -162,13 +162,8 @@ class MovingCloud(PooledCloud):
     @contextmanager
     def daemon(self, host: str) -> Generator[Any]:
         """A connection to a host's daemon."""
-        socket = self.state_dir / "hosts" / host / "run/libvirt/libvirt-sock"
-        binding: Any = importlib.import_module("libvirt")
-        connection = binding.open(f"qemu+unix:///system?socket={socket}")
-        try:
+        with open_daemon(self.state_dir / "hosts" / host) as connection:
             yield connection
-        finally:
-            connection.close()
 
     def emulators(self, server_id: str) -> list[int]:
         """Return the QEMU processes that have, or are to have, a guest."""
