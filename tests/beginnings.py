@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import LiteralString, NamedTuple
@@ -20,6 +21,7 @@ from mooring.services import SERVICES
 from mooring.store import migrate
 from mooring.store.postgresql import create_schema_engine
 from tests.migrated import files_of, lay_databases
+from tests.postgres import create_database
 
 Start = Callable[[str, str], Awaitable[None]]
 """Starts a whole cloud without hosts in a directory, with the setting `database`, and ends it."""
@@ -69,7 +71,7 @@ async def lay_schemas(
         return
     template = _migrated(url, services) if start is None else await _begun(url, services, start)
     _write(state, template.files)
-    _make(url, make_url(url).database or "", template.database)
+    copy_database(url, make_url(url).database or "", template.database)
 
 
 class _Template(NamedTuple):
@@ -88,15 +90,15 @@ async def _begun(url: str, services: Collection[str], start: Start) -> _Template
     key = _server_of(url), True, frozenset(services)
     if key in _templates:
         return _templates[key]
-    name = _new_name()
+    name = new_name()
     if key[2] == _EVERY:
-        _make(url, name, _migrated(url, _EVERY).database)
+        copy_database(url, name, _migrated(url, _EVERY).database)
         with TemporaryDirectory() as directory:
             await start(directory, _url(url, name))
             made = _Template(name, files_of(directory))
     else:
         whole = await _begun(url, _EVERY, start)
-        _make(url, name, whole.database)
+        copy_database(url, name, whole.database)
         _run(_url(url, name), "DROP SCHEMA {} CASCADE", *_EVERY.difference(services))
         made = _Template(name, whole.files)
     return _templates.setdefault(key, made)
@@ -106,8 +108,8 @@ def _migrated(url: str, services: Collection[str]) -> _Template:
     """Return the schemas of some services, with nothing in them."""
     key = _server_of(url), False, frozenset(services)
     if key not in _templates:
-        name = _new_name()
-        _make(url, name, "template1")
+        name = new_name()
+        copy_database(url, name, "template1")
         for service in services:
             engine = create_schema_engine(_url(url, name), service)
             migrate.upgrade(engine, service)
@@ -124,17 +126,21 @@ def _has_begun(url: str) -> bool:
 
 def _server_of(url: str) -> str:
     """Return what a server is known by, whatever way leads to it."""
+    return _ask_server(_url(url, "postgres"))
+
+
+@cache
+def _ask_server(url: str) -> str:
     with psycopg.connect(url) as connection:
         [directory] = connection.execute("SHOW data_directory").fetchone() or [""]
         return directory
 
 
-def _make(url: str, name: str, template: str) -> None:
-    """Make a database anew, as a copy of another one."""
+def copy_database(url: str, name: str, template: str) -> None:
+    """Make a database of the server at `url` anew, as a copy of one that nobody has open."""
     _run(_url(url, "postgres"), "DROP DATABASE IF EXISTS {}", name)
     with psycopg.connect(_url(url, "postgres"), autocommit=True) as connection:
-        names = map(sql.Identifier, (name, template))
-        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+        create_database(connection, name, template)
 
 
 def _run(url: str, command: LiteralString, *names: str) -> None:
@@ -149,7 +155,8 @@ def _url(url: str, database: str) -> str:
     return make_url(url).set(database=database).render_as_string(hide_password=False)
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """Return a name that no database of this process's servers has."""
     return f"begun_{next(_numbers)}"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests import passages
 from tests.compiled import share_statements
+from tests.kept import keeper
 from tests.memory import memory_path, note_failure, tmp_path
 from tests.postgres import (
     database,
@@ -26,6 +27,7 @@ from tests.sampling import choose, leave_out, spread
 
 __all__ = [
     "database",
+    "keeper",
     "location",
     "memory_path",
     "postgres_server",

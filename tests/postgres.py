@@ -27,6 +27,8 @@ OPTIONS = {
     # A killed process loses nothing without it; only a power cut would, and no test makes one.
     "fsync": "off",
 }
+_CHOOSES_A_WAY = 150000
+"""The first version that is told how to copy databases; those before always do it so."""
 _counter = itertools.count(1)
 
 
@@ -98,6 +100,21 @@ def run_server(before: Sequence[str] = ()) -> Generator[Server]:
         shutil.rmtree(directory)
 
 
+def create_database(
+    connection: psycopg.Connection[Any], name: str, template: str = "template1"
+) -> None:
+    """Make a database, as a copy of one that nobody has open.
+
+    Copied file by file, which takes half as long as block by block: but each of its blocks is
+    written at once, so that suits a server in memory.
+    """
+    names = sql.Identifier(name), sql.Identifier(template)
+    command = sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names)
+    if connection.info.server_version >= _CHOOSES_A_WAY:
+        command += sql.SQL(" STRATEGY FILE_COPY")
+    connection.execute(command)
+
+
 def end_leases(url: str, schemas: Sequence[str]) -> None:
     """Let the leases of sagas run out, as 5 s do in which nobody has renewed them."""
     ended = sql.SQL("UPDATE {}.saga_sagas SET lease_until = '2000-01-01'")
@@ -118,7 +135,7 @@ def postgres_url(postgres_server: Server) -> Generator[str]:
     """A fresh database, dropped after the test with whoever is still connected."""
     name = f"test_{next(_counter)}"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        create_database(connection, name)
         yield postgres_server.url(name)
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 

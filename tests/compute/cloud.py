@@ -47,6 +47,8 @@ class ComputeCloud(SimulatedCloud):
         self.ended_hosts: set[str] = set()
         """Hosts that answer nothing any more: `end_host` has switched them off."""
         self.deliver_to_host = self._deliver_unless_silent
+        self.prepared: Any = None
+        """What was made before the test, for the first who asks for such a thing."""
 
     root, user, version = "/compute/v2.1", "member", "2.100"
     project_id, image_id = PROJECT, IMAGE
@@ -108,6 +110,11 @@ class ComputeCloud(SimulatedCloud):
         answer = await self.ask(method, f"/volume/v3{path}", body, **how)
         assert answer.status < 300, answer.text
         return answer.body if answer.content else None
+
+    def take_prepared(self) -> Any:
+        """Return what was made before the test; None if nothing was, or somebody has it."""
+        taken, self.prepared = self.prepared, None
+        return taken
 
     async def make_volume(self, size_gib: int = 1, *, bootable: bool = False) -> str:
         """Make a volume and wait for it; return its id."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import AsyncGenerator, Collection
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
 from tests.compute.moving import Moving
+from tests.kept import Keeper
 
 HOSTS = ("host1", "host2")
 FORMER, LATER = b"what was written before", b"what was written since"
@@ -104,3 +107,18 @@ async def make_local(cloud: ComputeCloud) -> Local:
     os.truncate(disk, GIB)
     made.write(source, FORMER)
     return made
+
+
+@asynccontextmanager
+async def local_server(
+    keeper: Keeper, *, hosts: tuple[str, ...] = HOSTS, **how: Any
+) -> AsyncGenerator[Local]:
+    """Give such a server in a cloud of these hosts, begun where the first one was made."""
+
+    async def make(cloud: ComputeCloud) -> tuple[str, list[str], str, str]:
+        made = (await make_local(cloud)).moving
+        return made.server_id, made.volumes, made.source, made.destination
+
+    opened = keeper.open(ComputeCloud, make, "a server with a local disk", hosts=hosts, **how)
+    async with opened as (cloud, made):
+        yield Local(Moving(cloud, *made))

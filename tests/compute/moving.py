@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
 
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
+from tests.kept import Keeper
 from tests.waiting import until
 
 LIVE = "os-migrateLive"
@@ -117,6 +120,21 @@ async def server_that_moves(
     source = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
     destination = next(host for host in cloud.hosts if host != source)
     return Moving(cloud, server_id, [root, *others], source, destination)
+
+
+@asynccontextmanager
+async def moving_server(
+    keeper: Keeper, *, volumes: int = 2, hosts: tuple[str, ...] = ("host1", "host2"), **how: Any
+) -> AsyncGenerator[Moving]:
+    """Give such a server in a cloud of these hosts, begun where the first one was made."""
+
+    async def make(cloud: ComputeCloud) -> tuple[str, list[str], str, str]:
+        made = await server_that_moves(cloud, volumes=volumes)
+        return made.server_id, made.volumes, made.source, made.destination
+
+    what = f"a server with {volumes} volumes"
+    async with keeper.open(ComputeCloud, make, what, hosts=hosts, **how) as (cloud, made):
+        yield Moving(cloud, *made)
 
 
 async def held(moving: Moving) -> dict[str, list[tuple[str, str]]]:

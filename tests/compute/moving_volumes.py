@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.settings import PoolSettings
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
+from tests.kept import Keeper
 
 SLOW, FAST = "host1@simulated#slow", "host1@simulated#fast"
 FAR, OWN = "host2@simulated#far", "host2@simulated#own"
@@ -55,7 +58,9 @@ class MovingVolumes(ComputeCloud):
         return found
 
     async def prepare(self) -> tuple[str, str]:
-        """Make a server on the first host, with a volume of its first pool."""
+        """Return a server on the first host, with a volume of its first pool."""
+        if (found := self.take_prepared()) is not None:
+            return found
         server_id = await self.make_server()
         volume_id = await self.make_volume()
         assert (await self.attach(server_id, volume_id)).status < 300
@@ -112,3 +117,15 @@ class MovingVolumes(ComputeCloud):
         assert [one["attachment_id"] for one in shown] == [attachment["attachment_id"]]
         listed = await self.volume_api("GET", "/volumes/detail?all_tenants=1", user="admin")
         assert [one["id"] for one in listed["volumes"]] == [volume_id]
+
+
+@asynccontextmanager
+async def prepared_volumes(
+    keeper: Keeper,
+    prepare: Callable[[MovingVolumes], Awaitable[tuple[str, str]]] = MovingVolumes.prepare,
+    **how: Any,
+) -> AsyncGenerator[MovingVolumes]:
+    """Give such a cloud with what is prepared, begun where the first one had that."""
+    opened = keeper.open(MovingVolumes, prepare, prepare.__qualname__, **how)
+    async with opened as (cloud, cloud.prepared):
+        yield cloud

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from mooring.placement.app import SERVICE as PLACEMENT
 from mooring.volume.app import SERVICE as VOLUME
 from tests.compute.cloud import IMAGE, ComputeCloud
 from tests.compute.local_disks import FORMER, HOSTS, Local, make_local
+from tests.compute.moving import Moving
 from tests.compute.verifying import force_down, show
+from tests.kept import Keeper
 
 _IMAGES = "/image/v2/images"
 LATEST, NAME = "2.100", "s-shelved"
@@ -115,6 +119,19 @@ async def make_kept(cloud: PicturedCloud) -> Kept:
     sent = await cloud.ask("PUT", f"{_IMAGES}/{IMAGE}/file", b"\0" * 65536)
     assert sent.status == 204, sent.text
     return Kept((await make_local(cloud)).moving)
+
+
+@asynccontextmanager
+async def kept_server(keeper: Keeper, **how: Any) -> AsyncGenerator[Kept]:
+    """Give such a server, begun where the first one was made."""
+
+    async def make(cloud: PicturedCloud) -> tuple[str, list[str], str, str]:
+        made = (await make_kept(cloud)).moving
+        return made.server_id, made.volumes, made.source, made.destination
+
+    opened = keeper.open(PicturedCloud, make, "a server that is put away", hosts=HOSTS, **how)
+    async with opened as (cloud, made):
+        yield Kept(Moving(cloud, *made))
 
 
 async def dies(kept: Kept) -> None:

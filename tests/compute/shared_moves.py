@@ -20,6 +20,7 @@ from mooring.errors import Conflict, Forbidden, MooringError, Unavailable
 from mooring.neighbour import NoAnswer
 from tests.answers import Answer
 from tests.compute.sharing import SharingCloud
+from tests.kept import Keeper
 
 _HOSTS = "/os-services?binary=nova-compute"
 
@@ -155,6 +156,21 @@ async def server_with_shares(
     source = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
     destination = next(host for host in cloud.hosts if host != source)
     return Sharing(cloud, server_id, list(shares), source, destination)
+
+
+@asynccontextmanager
+async def sharing_server(
+    keeper: Keeper, *, shares: int = 1, hosts: tuple[str, ...] = HOSTS, **how: Any
+) -> AsyncGenerator[Sharing]:
+    """Give a server that runs with so many shares, begun where the first one did."""
+
+    async def make(cloud: SharingCloud) -> tuple[str, list[str], str, str]:
+        made = await server_with_shares(cloud, *[await cloud.make_share() for _ in range(shares)])
+        return made.server_id, made.shares, made.source, made.destination
+
+    what = f"a server with {shares} shares"
+    async with keeper.open(SharingCloud, make, what, hosts=hosts, **how) as (cloud, made):
+        yield Sharing(cloud, *made)
 
 
 # -- what befalls ------------------------------------------------------------------------------

@@ -129,7 +129,9 @@ class SharingCloud(ComputeCloud):
         return await self.ask("DELETE", f"/servers/{server_id}/shares/{share_id}", **how)
 
     async def make_shared(self, protocol: str = "NFS", **more: Any) -> tuple[str, str]:
-        """Make a stopped server with a share; return both ids."""
+        """Return the ids of a stopped server with a share, and of that."""
+        if protocol == "NFS" and not more and (found := self.take_prepared()) is not None:
+            return found
         server_id, share_id = await self.make_stopped(**more), await self.make_share(protocol)
         answer = await self.add_share(server_id, share_id)
         assert answer.status == 201, answer.text

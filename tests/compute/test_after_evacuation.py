@@ -12,18 +12,19 @@ from mooring.who import Who
 from tests.compute.cloud import ComputeCloud
 from tests.compute.fenced import forget
 from tests.compute.local_disks import make_local
-from tests.compute.moving import server_that_moves
+from tests.compute.moving import moving_server
 from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate, is_there
 from tests.compute.verifying import ask, force_down, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_a_host_that_was_deleted_ends_the_records_when_it_is_back(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         await die(moving)
         await evacuate(moving, host=moving.destination)
         listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
@@ -40,10 +41,10 @@ async def test_a_host_that_was_deleted_ends_the_records_when_it_is_back(
 
 
 async def test_what_a_host_still_owes_is_nothing_that_the_doctor_finds(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         await force_down(cloud, moving.source, down=True)
         await evacuate(moving, host=moving.destination)
         # Its agent was not asked yet, and has guest and volumes.
@@ -54,9 +55,9 @@ async def test_what_a_host_still_owes_is_nothing_that_the_doctor_finds(
         assert await cloud.complaints() == []
 
 
-async def test_nor_is_a_volume_that_it_was_to_let_go_of(tmp_path: Path, database: str) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+async def test_nor_is_a_volume_that_it_was_to_let_go_of(keeper: Keeper, database: str) -> None:
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         cloud.silent = ("DELETE", f"/servers/{moving.server_id}/disks")
         answer = await cloud.detach(moving.server_id, moving.volumes[1])
         assert answer.status == 202
@@ -69,10 +70,10 @@ async def test_nor_is_a_volume_that_it_was_to_let_go_of(tmp_path: Path, database
 
 
 async def test_a_host_that_is_gone_for_good_is_forgotten_with_what_it_owes(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         source = moving.source
         with pytest.raises(Conflict, match="not known to be dead"):
             await forget(cloud, source, gone=True)
@@ -114,9 +115,9 @@ async def test_one_whose_new_root_disk_was_never_made_is_brought_up_by_a_rebuild
         assert (await moving.states())[1] == "running"
 
 
-async def test_one_that_has_left_the_host_is_evacuated_from_it_no_more(tmp_path: Path) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        moving = await server_that_moves(cloud)
+async def test_one_that_has_left_the_host_is_evacuated_from_it_no_more(keeper: Keeper) -> None:
+    async with moving_server(keeper, hosts=HOSTS) as moving:
+        cloud = moving.cloud
         await die(moving)
         await evacuate(moving, host=moving.destination)
         moving.source, moving.destination = moving.destination, moving.source

@@ -15,10 +15,10 @@ from msgspec import structs
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, NoCapacity, Unavailable
-from tests.compute.cloud import ComputeCloud
-from tests.compute.local_disks import FORMER, HOSTS, LATER, Local, make_local
-from tests.compute.moving import LIVE, server_that_moves
+from tests.compute.local_disks import FORMER, HOSTS, LATER, Local, local_server
+from tests.compute.moving import LIVE, moving_server
 from tests.compute.verifying import ask, force_down
+from tests.kept import Keeper
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -26,9 +26,9 @@ FORCE = {"force_complete": None}
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncGenerator[Local]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await make_local(cloud)
+async def local(keeper: Keeper) -> AsyncGenerator[Local]:
+    async with local_server(keeper) as made:
+        yield made
 
 
 async def move(local: Local) -> None:
@@ -294,10 +294,10 @@ async def test_a_disk_on_its_host_is_copied_only_when_that_is_asked_for(
 
 
 async def test_there_is_nothing_to_copy_of_a_server_whose_disks_are_volumes(
-    tmp_path: Path,
+    keeper: Keeper,
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS) as moving:
+        cloud = moving.cloud
         path, value = f"/servers/{moving.server_id}/action", {"host": None, "block_migration": True}
         answer = await cloud.ask("POST", path, {LIVE: value}, user="admin", version="2.90")
         assert answer.status == 400

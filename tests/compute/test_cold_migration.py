@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,9 @@ from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.compute.moves.loops import confirm_resizes
 from mooring.errors import Conflict, Unavailable
-from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
 from tests.compute.late import comes_to
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.verifying import (
     ask,
     force_down,
@@ -25,15 +23,16 @@ from tests.compute.verifying import (
     migrate,
     show,
 )
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 async def test_a_server_moves_and_is_confirmed(moving: Moving) -> None:

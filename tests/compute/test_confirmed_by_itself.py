@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +11,18 @@ from msgspec.structs import replace
 from mooring.compute.hosts import draining
 from mooring.compute.moves import cold_migrating
 from mooring.compute.moves.loops import confirm_resizes
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.verifying import ask, migrate, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def moving(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
+async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
     hosts = ("host1", "host2", "host3")
-    async with ComputeCloud(tmp_path, hosts=hosts, database=database) as cloud:
-        yield await server_that_moves(cloud, volumes=1)
+    async with moving_server(keeper, hosts=hosts, volumes=1, database=database) as made:
+        yield made
 
 
 @pytest.fixture

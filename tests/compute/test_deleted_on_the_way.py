@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from mooring.saga.laws import Crash
-from tests.compute.moving_volumes import FAR, FAST, SLOW, MovingVolumes
+from tests.compute.moving_volumes import FAR, FAST, SLOW, MovingVolumes, prepared_volumes
 from tests.compute.test_drain import take_over
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 GOES_TOO, LOOKS = {"delete_on_termination": True}, 60
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, database: str) -> AsyncIterator[MovingVolumes]:
-    async with MovingVolumes(tmp_path, database=database) as opened:
+async def cloud(keeper: Keeper, database: str) -> AsyncIterator[MovingVolumes]:
+    async with prepared_volumes(keeper, prepare, database=database) as opened:
         yield opened
 
 
 async def prepare(cloud: MovingVolumes) -> tuple[str, str]:
-    """Make a server on the first host, with a volume that goes with it."""
+    """Return a server on the first host, with a volume that goes with it."""
+    if (found := cloud.take_prepared()) is not None:
+        return found
     server_id, volume_id = await cloud.make_server(), await cloud.make_volume()
     assert (await cloud.attach(server_id, volume_id, more=GOES_TOO)).status < 300
     await cloud.settle()

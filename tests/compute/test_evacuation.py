@@ -16,9 +16,10 @@ from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
 from tests.compute.elsewhere import events, refuse
 from tests.compute.local_disks import make_local
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.shared_moves import server_with_shares, sharing_cloud
 from tests.compute.verifying import ask, force_down, migrate, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2", "host3")
@@ -28,9 +29,9 @@ OLD = "2.94"
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 async def die(moving: Moving, *, is_told: bool = True) -> None:

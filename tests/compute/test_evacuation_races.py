@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import server_that_moves
+from tests.compute.moving import moving_server
 from tests.compute.test_evacuation import ANYWHERE, HOSTS, OLD, come_back, die, is_there
 from tests.compute.verifying import ask, force_down
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_of_an_evacuation_and_a_word_that_the_host_lives_one_is_refused(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         listed = await cloud.ask("GET", "/os-services", user="admin", version="2.100")
         services = {one["host"]: one["id"] for one in listed.body["services"]}
         action = f"/servers/{moving.server_id}/action"
@@ -39,10 +38,10 @@ async def test_of_an_evacuation_and_a_word_that_the_host_lives_one_is_refused(
 
 
 async def test_of_eight_who_evacuate_a_server_at_once_one_does(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         await die(moving)
         path = f"/servers/{moving.server_id}/action"
         asking = (cloud.ask("POST", path, ANYWHERE, user="admin", version=OLD) for _ in range(8))

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mooring.saga import operations
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import server_that_moves
+from tests.compute.moving import moving_server
 from tests.compute.test_evacuation import HOSTS, OLD, is_there
 from tests.compute.verifying import force_down
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 _SAID = "Switch that host off, then reboot the server hard. It is tried again."
 
 
-async def test_it_says_that_the_old_guest_may_be_alive(tmp_path: Path, database: str) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+async def test_it_says_that_the_old_guest_may_be_alive(keeper: Keeper, database: str) -> None:
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         await force_down(cloud, moving.source, down=True)
         path = f"/servers/{moving.server_id}"
         body = {"evacuate": {"host": moving.destination}}

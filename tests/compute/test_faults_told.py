@@ -12,9 +12,10 @@ from mooring.compute.hosts.loops import watch_hosts
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
 from tests.compute.elsewhere import events, refuse
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.pictured import LATEST, Kept, PicturedCloud, make_kept
 from tests.compute.verifying import force_down, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -23,9 +24,9 @@ RESET = "reset the server's state (openstack server set --state active)"
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 @pytest.fixture

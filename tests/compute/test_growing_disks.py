@@ -6,26 +6,32 @@ Design, cold migration; facts/compute.md 1.4; ADR 9.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.agent_api import wire
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, NoCapacity
-from tests.compute.cloud import ComputeCloud
 from tests.compute.late import comes_to
-from tests.compute.local_disks import FORMER, HOSTS, LARGER, LATER, SMALLER, Local, make_local
+from tests.compute.local_disks import (
+    FORMER,
+    LARGER,
+    LATER,
+    SMALLER,
+    Local,
+    local_server,
+)
 from tests.compute.test_resize import fill
 from tests.compute.verifying import ask, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncGenerator[Local]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await make_local(cloud)
+async def local(keeper: Keeper) -> AsyncGenerator[Local]:
+    async with local_server(keeper) as made:
+        yield made
 
 
 async def test_a_disk_grows_on_its_host_and_is_confirmed(local: Local) -> None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.test_evacuation import HOSTS, OLD, is_there
 from tests.compute.verifying import force_down
+from tests.kept import Keeper
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 async def test_a_guest_that_ends_late_is_waited_for(moving: Moving) -> None:

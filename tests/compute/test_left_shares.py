@@ -30,10 +30,12 @@ from tests.compute.shared_moves import (
     refuse,
     server_with_shares,
     sharing_cloud,
+    sharing_server,
     switch,
 )
 from tests.compute.sharing import SharingCloud
 from tests.compute.verifying import force_down
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
@@ -45,8 +47,9 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[SharingCloud]:
 
 
 @pytest.fixture
-async def sharing(cloud: SharingCloud) -> Sharing:
-    return await server_with_shares(cloud, await cloud.make_share())
+async def sharing(keeper: Keeper) -> AsyncGenerator[Sharing]:
+    async with sharing_server(keeper, hosts=("host1", "host2", "host3")) as made:
+        yield made
 
 
 async def releases(cloud: SharingCloud) -> int:

@@ -16,16 +16,17 @@ from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.extending import GIB
 from tests.compute.late import comes_to
-from tests.compute.moving import LIVE, Moving, begun, server_that_moves
+from tests.compute.moving import LIVE, Moving, begun, moving_server, server_that_moves
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 async def test_a_server_moves_with_its_volumes(moving: Moving) -> None:

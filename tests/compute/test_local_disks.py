@@ -6,7 +6,6 @@ Design, cold migration; facts/compute.md 4.9; ADR 8 and 9.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,18 +14,18 @@ from mooring.agent_api.copies import CopyProgress
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS as PATIENCE
-from tests.compute.cloud import ComputeCloud
 from tests.compute.late import comes_to
-from tests.compute.local_disks import FORMER, HOSTS, LATER, Local, make_local
+from tests.compute.local_disks import FORMER, HOSTS, LATER, Local, local_server
 from tests.compute.verifying import ask, force_down, migrate, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncGenerator[Local]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await make_local(cloud)
+async def local(keeper: Keeper) -> AsyncGenerator[Local]:
+    async with local_server(keeper) as made:
+        yield made
 
 
 # -- to another host ---------------------------------------------------------------------------

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from tests.answers import Answer
-from tests.compute.moving_volumes import FAR, FAST, SLOW, MovingVolumes
+from tests.compute.moving_volumes import FAR, FAST, SLOW, MovingVolumes, prepared_volumes
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 REFUSALS, HANGS, JSON = 3, 6, {"content-type": "application/json"}
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, database: str) -> AsyncIterator[MovingVolumes]:
-    async with MovingVolumes(tmp_path, database=database) as opened:
+async def cloud(keeper: Keeper, database: str) -> AsyncIterator[MovingVolumes]:
+    async with prepared_volumes(keeper, database=database) as opened:
         yield opened
 
 

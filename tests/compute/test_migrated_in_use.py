@@ -11,14 +11,15 @@ from msgspec.structs import replace
 
 from mooring.agent.settings import PoolSettings
 from mooring.errors import Conflict, NoCapacity
-from tests.compute.moving_volumes import FAR, FAST, OWN, SLOW, MovingVolumes
+from tests.compute.moving_volumes import FAR, FAST, OWN, SLOW, MovingVolumes, prepared_volumes
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, database: str) -> AsyncIterator[MovingVolumes]:
-    async with MovingVolumes(tmp_path, database=database) as opened:
+async def cloud(keeper: Keeper, database: str) -> AsyncIterator[MovingVolumes]:
+    async with prepared_volumes(keeper, database=database) as opened:
         yield opened
 
 

@@ -15,7 +15,8 @@ from mooring.errors import Conflict
 from mooring.saga.define import Each, Step
 from mooring.saga.laws import LawProbe
 from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, begun, server_that_moves
+from tests.compute.moving import Moving, begun, moving_server, server_that_moves
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -29,9 +30,9 @@ STEPS = [
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 class Herald(LawProbe):

@@ -10,7 +10,8 @@ import pytest
 
 from tests.compute.cloud import ComputeCloud
 from tests.compute.elsewhere import events, refuse
-from tests.compute.moving import LIVE, Moving, begun, server_that_moves
+from tests.compute.moving import LIVE, Moving, begun, moving_server, server_that_moves
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -22,9 +23,9 @@ ASKED = (("GET", "", None), ("DELETE", "", None), ("POST", "/action", FORCE))
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud, volumes=1)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS, volumes=1) as made:
+        yield made
 
 
 async def test_a_number_that_no_move_has_is_not_found(moving: Moving) -> None:
@@ -91,9 +92,9 @@ async def test_a_body_that_its_version_does_not_know_is_refused(
         ("2.68", {"host": None, "block_migration": "auto"}),
     ],
 )
-async def test_each_version_moves_by_its_own_body(tmp_path: Path, version: str, value: Any) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        moving = await server_that_moves(cloud, volumes=1)
+async def test_each_version_moves_by_its_own_body(keeper: Keeper, version: str, value: Any) -> None:
+    async with moving_server(keeper, hosts=HOSTS, volumes=1) as moving:
+        cloud = moving.cloud
         if value["host"]:
             value = {**value, "host": moving.destination}
         assert await cloud.act(moving.server_id, LIVE, value, user="admin", version=version) == 202

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.errors import Conflict
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, begun, server_that_moves
+from tests.compute.moving import Moving, begun, moving_server
 from tests.compute.verifying import (
     ask,
     force_down,
@@ -25,15 +23,16 @@ from tests.compute.verifying import (
     migrate,
     show,
 )
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def mixed(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud, volumes=1)
+async def mixed(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS, volumes=1, database=database) as moving:
+        cloud = moving.cloud
         moving.volumes.append(await cloud.make_volume())
         await cloud.make_legacy(moving.server_id, moving.volumes[1], moving.source)
         await moving.stays_whole()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from mooring import typed
@@ -11,10 +9,10 @@ from mooring.compute.hosts.fence_views import Fence, Fences
 from mooring.compute.hosts.loops import watch_hosts
 from mooring.errors import Unavailable
 from mooring.host_command import enabled, forced_down
-from tests.compute.cloud import ComputeCloud
 from tests.compute.fenced import say_down
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.test_evacuation import HOSTS, come_back, die, evacuate
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +23,8 @@ async def _shown(moving: Moving) -> Fence:
     return found
 
 
-async def test_what_a_host_owes_is_counted_until_it_has_paid(tmp_path: Path, database: str) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+async def test_what_a_host_owes_is_counted_until_it_has_paid(keeper: Keeper, database: str) -> None:
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
         await die(moving)
         assert (await _shown(moving)).owes == 0
         await evacuate(moving, host=moving.destination)
@@ -44,10 +41,10 @@ async def test_what_a_host_owes_is_counted_until_it_has_paid(tmp_path: Path, dat
 
 
 async def test_what_a_host_cannot_pay_is_told_with_its_reason(
-    tmp_path: Path, database: str
+    keeper: Keeper, database: str
 ) -> None:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS, database=database) as moving:
+        cloud = moving.cloud
         await die(moving)
         await evacuate(moving, host=moving.destination)
         cloud.hypervisor(moving.source).knobs.fail("remove", Unavailable("It hangs."), times=20)

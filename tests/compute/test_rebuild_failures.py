@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from mooring.errors import Conflict
@@ -9,6 +11,7 @@ from tests.compute.cloud import IMAGE, NEW, ComputeCloud
 from tests.compute.rebuilding import (
     Between,
     attachments_of,
+    booted_cloud,
     image_of,
     make_booted,
     rebuild,
@@ -16,8 +19,16 @@ from tests.compute.rebuilding import (
     state,
     until_volume,
 )
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def cloud(keeper: Keeper) -> AsyncIterator[ComputeCloud]:
+    """One with what `make_booted` makes."""
+    async with booted_cloud(keeper) as opened:
+        yield opened
 
 
 async def require_as_before(cloud: ComputeCloud, server_id: str, volume_id: str) -> None:

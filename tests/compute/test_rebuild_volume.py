@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.compute.rebuilding import (
     Between,
     attachments_of,
     boot,
+    booted_cloud,
     image_of,
     make_booted,
     rebuild,
@@ -21,9 +23,17 @@ from tests.compute.rebuilding import (
     until_volume,
     volume,
 )
+from tests.kept import Keeper
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def cloud(keeper: Keeper) -> AsyncIterator[ComputeCloud]:
+    """One with what `make_booted` makes."""
+    async with booted_cloud(keeper) as opened:
+        yield opened
 
 
 async def test_the_volume_gets_the_image_and_the_guest_runs_again(cloud: ComputeCloud) -> None:

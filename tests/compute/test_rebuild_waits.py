@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from msgspec.structs import replace
 
@@ -9,10 +11,25 @@ from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict
 from mooring.neighbour import NoAnswer
 from tests.compute.cloud import IMAGE, NEW, ComputeCloud
-from tests.compute.rebuilding import image_of, make_booted, rebuild, rebuild_well, state
+from tests.compute.rebuilding import (
+    booted_cloud,
+    image_of,
+    make_booted,
+    rebuild,
+    rebuild_well,
+    state,
+)
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 EVENTS = "/os-server-external-events"
+
+
+@pytest.fixture
+async def cloud(keeper: Keeper) -> AsyncIterator[ComputeCloud]:
+    """One with what `make_booted` makes."""
+    async with booted_cloud(keeper) as opened:
+        yield opened
 
 
 def lose_events(cloud: ComputeCloud, volume_id: str = "") -> None:

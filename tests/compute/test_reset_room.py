@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -14,8 +13,9 @@ from sqlalchemy import select
 from mooring.compute.tables import Fault
 from mooring.errors import NoCapacity
 from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.verifying import force_down
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
@@ -23,9 +23,9 @@ NO_ROOM = "placement has no room left to hold for it there"
 
 
 @pytest.fixture
-async def moving(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS, database=database) as made:
+        yield made
 
 
 class Greed:

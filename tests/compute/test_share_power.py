@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from mooring.compute.shares import mappings
 from mooring.errors import Conflict, Forbidden, Invalid, Unavailable
 from tests.compute.sharing import SharingCloud, at
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 _HOSTS = "/os-services?binary=nova-compute"
 ADDRESS = "192.0.2.1"
 
 
+async def _make_shared(cloud: SharingCloud) -> tuple[str, str]:
+    return await cloud.make_shared()
+
+
 @pytest.fixture
-async def cloud(tmp_path: Path) -> AsyncIterator[SharingCloud]:
-    """Compute with the share service and two simulated hosts, which the doctor finds well."""
-    async with SharingCloud(tmp_path, hosts=("host1", "host2")) as opened:
+async def cloud(keeper: Keeper) -> AsyncIterator[SharingCloud]:
+    """Two simulated hosts, and a stopped server with a share, which the doctor finds well."""
+    made = keeper.open(SharingCloud, _make_shared, "make_shared", hosts=("host1", "host2"))
+    async with made as (opened, opened.prepared):
         yield opened
         assert await opened.complaints() == []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +10,10 @@ import pytest
 from mooring.agent_api import wire
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, NoCapacity
-from tests.compute.cloud import ComputeCloud
 from tests.compute.elsewhere import refuse
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server, server_that_moves
 from tests.compute.verifying import force_down, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2", "host3")
@@ -22,9 +21,9 @@ LATEST = "2.100"
 
 
 @pytest.fixture
-async def moving(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS, database=database) as made:
+        yield made
 
 
 @pytest.fixture

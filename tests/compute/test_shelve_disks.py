@@ -6,7 +6,6 @@ Facts/compute.md 1.4 and 4.11. Real guests: tests/hosts/test_shelve_story.py.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,23 +15,24 @@ from mooring.errors import Conflict, NoCapacity
 from tests.compute.cloud import IMAGE
 from tests.compute.elsewhere import refuse
 from tests.compute.local_disks import FORMER, HOSTS, LATER
-from tests.compute.pictured import LATEST, NAME, Kept, PicturedCloud, dies, make_kept
+from tests.compute.pictured import LATEST, NAME, Kept, dies, kept_server
 from tests.compute.verifying import show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncGenerator[Kept]:
-    async with PicturedCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await make_kept(cloud)
+async def kept(keeper: Keeper) -> AsyncGenerator[Kept]:
+    async with kept_server(keeper) as made:
+        yield made
 
 
 @pytest.fixture
-async def on_both(tmp_path: Path, database: str) -> AsyncGenerator[Kept]:
+async def on_both(keeper: Keeper, database: str) -> AsyncGenerator[Kept]:
     """The same on each database."""
-    async with PicturedCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        yield await make_kept(cloud)
+    async with kept_server(keeper, database=database) as made:
+        yield made
 
 
 @pytest.fixture

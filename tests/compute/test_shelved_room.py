@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.errors import Conflict
-from tests.compute.local_disks import HOSTS
-from tests.compute.pictured import Kept, PicturedCloud, make_kept
+from tests.compute.pictured import Kept, kept_server
 from tests.compute.verifying import show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def kept(tmp_path: Path, database: str) -> AsyncGenerator[Kept]:
-    async with PicturedCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        yield await make_kept(cloud)
+async def kept(keeper: Keeper, database: str) -> AsyncGenerator[Kept]:
+    async with kept_server(keeper, database=database) as made:
+        yield made
 
 
 @pytest.fixture

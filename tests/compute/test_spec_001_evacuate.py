@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.hosts.loops import watch_hosts
-from tests.compute.cloud import ComputeCloud
 from tests.compute.listening import GUESTS, Listener
-from tests.compute.moving import Moving, held, named, server_that_moves
+from tests.compute.moving import Moving, held, moving_server, named
 from tests.compute.verifying import force_down, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def dead(tmp_path: Path) -> AsyncGenerator[Moving]:
+async def dead(keeper: Keeper) -> AsyncGenerator[Moving]:
     """A server with two volumes, whose host an administrator has fenced and forced down."""
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        moving = await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS) as moving:
+        cloud = moving.cloud
         cloud.hypervisor(moving.source).crash(moving.server_id)
         await force_down(cloud, moving.source, down=True)
         yield moving

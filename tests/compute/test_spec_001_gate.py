@@ -11,8 +11,9 @@ import pytest
 from tests.compute.closed_gate import OldService
 from tests.compute.cloud import ComputeCloud
 from tests.compute.elsewhere import events
-from tests.compute.moving import LIVE, Moving, server_that_moves
+from tests.compute.moving import LIVE, Moving, moving_server, server_that_moves
 from tests.compute.verifying import fill, force_down, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2", "host3")
@@ -21,10 +22,10 @@ OLD = 23
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
     """A server with two volumes that have attachments; the third host is no part of its moves."""
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 def bystander(moving: Moving) -> str:

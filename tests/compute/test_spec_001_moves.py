@@ -11,16 +11,25 @@ from mooring.clients import transport
 from mooring.errors import Conflict
 from tests.compute.cloud import ComputeCloud
 from tests.compute.listening import Listener
-from tests.compute.moving import Moving, begun, held, named, server_that_moves, writers
+from tests.compute.moving import (
+    Moving,
+    begun,
+    held,
+    moving_server,
+    named,
+    server_that_moves,
+    writers,
+)
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 async def test_during_a_move_there_are_two_attachments_of_one_instance_on_two_hosts(
@@ -109,10 +118,10 @@ async def test_a_destination_that_fails_to_disconnect_keeps_its_attachment(movin
 
 
 @pytest.fixture
-async def light(tmp_path: Path) -> AsyncGenerator[Moving]:
+async def light(keeper: Keeper) -> AsyncGenerator[Moving]:
     """A server with its root volume alone."""
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud, volumes=1)
+    async with moving_server(keeper, hosts=HOSTS, volumes=1) as made:
+        yield made
 
 
 async def test_a_move_that_succeeds_calls_in_the_order_of_the_specification(light: Moving) -> None:

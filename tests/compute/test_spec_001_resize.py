@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
-from tests.compute.cloud import ComputeCloud
 from tests.compute.listening import GUESTS, Listener
-from tests.compute.moving import Moving, held, named, server_that_moves
+from tests.compute.moving import Moving, held, moving_server, named
 from tests.compute.verifying import ask, fill, migrate, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 HOSTS = ("host1", "host2")
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, hosts=HOSTS) as made:
+        yield made
 
 
 @pytest.fixture
-async def light(tmp_path: Path) -> AsyncGenerator[Moving]:
+async def light(keeper: Keeper) -> AsyncGenerator[Moving]:
     """A server with its root volume alone."""
-    async with ComputeCloud(tmp_path, hosts=HOSTS) as cloud:
-        yield await server_that_moves(cloud, volumes=1)
+    async with moving_server(keeper, hosts=HOSTS, volumes=1) as made:
+        yield made
 
 
 def at(moving: Moving, *hosts: str) -> dict[str, list[tuple[str, str]]]:

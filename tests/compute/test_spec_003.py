@@ -23,10 +23,12 @@ from tests.compute.shared_moves import (
     refuse,
     server_with_shares,
     sharing_cloud,
+    sharing_server,
     switch,
     takes,
 )
 from tests.compute.sharing import SharingCloud
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 LARGER = "84"
@@ -41,9 +43,10 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[SharingCloud]:
 
 
 @pytest.fixture
-async def sharing(cloud: SharingCloud) -> Sharing:
+async def sharing(keeper: Keeper) -> AsyncGenerator[Sharing]:
     """A server that runs with two shares."""
-    return await server_with_shares(cloud, await cloud.make_share(), await cloud.make_share())
+    async with sharing_server(keeper, shares=2) as made:
+        yield made
 
 
 # -- functional tests: success -----------------------------------------------------------------

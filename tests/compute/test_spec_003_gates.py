@@ -14,10 +14,12 @@ from tests.compute.shared_moves import (
     fault,
     server_with_shares,
     sharing_cloud,
+    sharing_server,
     switch,
 )
 from tests.compute.sharing import SharingCloud
 from tests.compute.verifying import force_down
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 LARGER = "84"
@@ -32,9 +34,10 @@ async def cloud(tmp_path: Path) -> AsyncGenerator[SharingCloud]:
 
 
 @pytest.fixture
-async def sharing(cloud: SharingCloud) -> Sharing:
+async def sharing(keeper: Keeper) -> AsyncGenerator[Sharing]:
     """A server that runs with two shares."""
-    return await server_with_shares(cloud, await cloud.make_share(), await cloud.make_share())
+    async with sharing_server(keeper, shares=2) as made:
+        yield made
 
 
 # -- what remains blocked ----------------------------------------------------------------------

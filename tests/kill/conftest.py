@@ -10,11 +10,10 @@ from pathlib import Path
 import msgspec
 import psycopg
 import pytest
-from psycopg import sql
 
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.workload import prepare
-from tests.postgres import Server
+from tests.postgres import Server, create_database
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +32,7 @@ def shared_template(postgres_server: Server, memory_path: Path) -> Generator[tup
     """The same on PostgreSQL: the directory, and the name of the database to copy."""
     name = "kill_template"
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        create_database(connection, name)
     with _made(memory_path / "kill-postgresql") as directory:
         with running(directory, postgres_server.url(name)) as cloud:
             project = prepare(cloud)
@@ -59,8 +58,7 @@ def on_postgresql(
     def copy(case: str) -> KilledCloud:
         database = f"kill_{abs(hash((request.node.originalname, case)))}"
         with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-            names = (sql.Identifier(database), sql.Identifier(name))
-            connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+            create_database(connection, database, name)
         return KilledCloud(copy_template(directory), postgres_server.url(database))
 
     return copy

@@ -14,7 +14,7 @@ from mooring import limits
 from mooring.store.postgresql import PostgresqlStore
 from tests.laws.sites import Scenario, Trial
 from tests.laws.trials import Databases, Trials
-from tests.postgres import Server
+from tests.postgres import Server, create_database
 
 _numbers = itertools.count(1)
 PATIENT_S = 3600.0
@@ -32,7 +32,7 @@ class PostgresDatabases(Databases):
         self.live = server.url(self._name)
 
     def make(self) -> None:
-        self._do("CREATE DATABASE {}", self._name)
+        self._create()
 
     def keep(self, name: str) -> None:
         kept = f"{self._prefix}_{name}"
@@ -40,11 +40,7 @@ class PostgresDatabases(Databases):
         self._kept.append(kept)
 
     def copy(self, name: str) -> None:
-        self._do(
-            "CREATE DATABASE {} TEMPLATE {}",
-            self._name,
-            f"{self._prefix}_{name}",
-        )
+        self._create(f"{self._prefix}_{name}")
 
     def remove(self) -> None:
         self._do("DROP DATABASE IF EXISTS {} WITH (FORCE)", self._name)
@@ -53,6 +49,10 @@ class PostgresDatabases(Databases):
         """Forget every one."""
         for name in (self._name, *self._kept):
             self._do("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+
+    def _create(self, *template: str) -> None:
+        with psycopg.connect(self._server.url("postgres"), autocommit=True) as connection:
+            create_database(connection, self._name, *template)
 
     def _do(self, command: LiteralString, *names: str) -> None:
         with psycopg.connect(self._server.url("postgres"), autocommit=True) as connection:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
 import random
 import shutil
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -21,6 +19,7 @@ from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
 from mooring.saga.laws import Outcome, learn, live_through
 from tests import sampling, scratch
 from tests.cloud import SimulatedCloud
+from tests.copies import copy_file
 from tests.laws.meddlers import Meddling
 from tests.laws.scenarios import EVENTS
 from tests.laws.sites import COMPUTE, HOSTS, IMAGE, OLD, Do, Scenario, Site, Trial
@@ -38,24 +37,6 @@ class _Arranged(Struct):
     now: datetime
     names: dict[str, str]
     hosts: tuple[str, ...]
-
-
-def copy_file(source: str, target: str) -> None:
-    """Copy a file without its holes: a guest's disk is little else, and as large as its flavor."""
-    with Path(source).open("rb") as old, Path(target).open("wb") as new:
-        size, at = os.fstat(old.fileno()).st_size, 0
-        os.truncate(new.fileno(), size)
-        while at < size:
-            try:
-                at = os.lseek(old.fileno(), at, os.SEEK_DATA)
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-                break
-            end = os.lseek(old.fileno(), at, os.SEEK_HOLE)
-            os.pwrite(new.fileno(), os.pread(old.fileno(), end - at, at), at)
-            at = end
-    shutil.copystat(source, target)
 
 
 class Databases:
