@@ -88,6 +88,11 @@ class Keeper:
         return self._live
 
 
+def named_after(made: Callable[..., object] | None) -> str:
+    """Return the name of a function that makes something, for a thing that is kept."""
+    return f"{made.__module__}.{made.__qualname__}" if made is not None else ""
+
+
 @pytest.fixture(scope="session")
 def keeper(memory_path: Path, request: pytest.FixtureRequest) -> Generator[Keeper]:
     """Keeps clouds for the tests of a process; what the last of them left stays if any failed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
-from tests.kept import Keeper
+from tests.kept import Keeper, named_after
 from tests.waiting import until
 
 LIVE = "os-migrateLive"
@@ -124,15 +124,25 @@ async def server_that_moves(
 
 @asynccontextmanager
 async def moving_server(
-    keeper: Keeper, *, volumes: int = 2, hosts: tuple[str, ...] = ("host1", "host2"), **how: Any
+    keeper: Keeper,
+    *,
+    volumes: int = 2,
+    hosts: tuple[str, ...] = ("host1", "host2"),
+    then: Callable[[Moving], Awaitable[object]] | None = None,
+    **how: Any,
 ) -> AsyncGenerator[Moving]:
-    """Give such a server in a cloud of these hosts, begun where the first one was made."""
+    """Give such a server in a cloud of these hosts, begun where the first one was made.
+
+    `then` has befallen it, once for all who begin there.
+    """
 
     async def make(cloud: ComputeCloud) -> tuple[str, list[str], str, str]:
         made = await server_that_moves(cloud, volumes=volumes)
+        if then is not None:
+            await then(made)
         return made.server_id, made.volumes, made.source, made.destination
 
-    what = f"a server with {volumes} volumes"
+    what = f"a server with {volumes} volumes {named_after(then)}"
     async with keeper.open(ComputeCloud, make, what, hosts=hosts, **how) as (cloud, made):
         yield Moving(cloud, *made)
 

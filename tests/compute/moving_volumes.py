@@ -13,7 +13,7 @@ from mooring.agent.drivers.simulated import SimulatedDriver
 from mooring.agent.settings import PoolSettings
 from tests.answers import Answer
 from tests.compute.cloud import ComputeCloud
-from tests.kept import Keeper
+from tests.kept import Keeper, named_after
 
 SLOW, FAST = "host1@simulated#slow", "host1@simulated#fast"
 FAR, OWN = "host2@simulated#far", "host2@simulated#own"
@@ -126,6 +126,6 @@ async def prepared_volumes(
     **how: Any,
 ) -> AsyncGenerator[MovingVolumes]:
     """Give such a cloud with what is prepared, begun where the first one had that."""
-    opened = keeper.open(MovingVolumes, prepare, prepare.__qualname__, **how)
+    opened = keeper.open(MovingVolumes, prepare, named_after(prepare), **how)
     async with opened as (cloud, cloud.prepared):
         yield cloud

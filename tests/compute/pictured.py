@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from tests.compute.cloud import IMAGE, ComputeCloud
 from tests.compute.local_disks import FORMER, HOSTS, Local, make_local
 from tests.compute.moving import Moving
 from tests.compute.verifying import force_down, show
-from tests.kept import Keeper
+from tests.kept import Keeper, named_after
 
 _IMAGES = "/image/v2/images"
 LATEST, NAME = "2.100", "s-shelved"
@@ -122,15 +122,20 @@ async def make_kept(cloud: PicturedCloud) -> Kept:
 
 
 @asynccontextmanager
-async def kept_server(keeper: Keeper, **how: Any) -> AsyncGenerator[Kept]:
-    """Give such a server, begun where the first one was made."""
+async def kept_server(
+    keeper: Keeper, *, then: Callable[[Kept], Awaitable[object]] | None = None, **how: Any
+) -> AsyncGenerator[Kept]:
+    """Give such a server, begun where the first one was made; `then` has befallen it."""
 
     async def make(cloud: PicturedCloud) -> tuple[str, list[str], str, str]:
-        made = (await make_kept(cloud)).moving
+        kept = await make_kept(cloud)
+        if then is not None:
+            await then(kept)
+        made = kept.moving
         return made.server_id, made.volumes, made.source, made.destination
 
-    opened = keeper.open(PicturedCloud, make, "a server that is put away", hosts=HOSTS, **how)
-    async with opened as (cloud, made):
+    what = f"a server whose disk becomes an image {named_after(then)}"
+    async with keeper.open(PicturedCloud, make, what, hosts=HOSTS, **how) as (cloud, made):
         yield Kept(Moving(cloud, *made))
 
 

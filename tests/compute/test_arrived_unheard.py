@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Unavailable
-from tests.compute.cloud import ComputeCloud
 from tests.compute.late import comes_to
-from tests.compute.local_disks import FORMER, HOSTS, LARGER, LATER, Local, make_local
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.local_disks import FORMER, LARGER, LATER, Local, local_server
+from tests.compute.moving import Moving, moving_server
 from tests.compute.verifying import ask, fill, force_down, migrate, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def cloud(tmp_path: Path, database: str) -> AsyncGenerator[ComputeCloud]:
-    async with ComputeCloud(tmp_path, hosts=HOSTS, database=database) as cloud:
-        yield cloud
+async def local(keeper: Keeper, database: str) -> AsyncGenerator[Local]:
+    async with local_server(keeper, database=database) as made:
+        yield made
 
 
 @pytest.fixture
-async def local(cloud: ComputeCloud) -> Local:
-    return await make_local(cloud)
-
-
-@pytest.fixture
-async def moving(cloud: ComputeCloud) -> Moving:
-    return await server_that_moves(cloud)
+async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, database=database) as made:
+        yield made
 
 
 class Silence:

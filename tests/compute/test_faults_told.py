@@ -38,10 +38,14 @@ async def dead(moving: Moving) -> Moving:
 
 
 @pytest.fixture
-async def away(moving: Moving) -> Moving:
+async def away(keeper: Keeper) -> AsyncGenerator[Moving]:
     """A server that was put away."""
+    async with moving_server(keeper, hosts=HOSTS, then=put_away) as made:
+        yield made
+
+
+async def put_away(moving: Moving) -> None:
     assert await act(moving, "shelve") == 202
-    return moving
 
 
 async def act(moving: Moving, action: str, value: Any = None, **how: Any) -> int:

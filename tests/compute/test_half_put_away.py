@@ -28,8 +28,14 @@ async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
 
 
 @pytest.fixture
-async def half(moving: Moving) -> Moving:
+async def half(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
     """A server whose host let go of its root volume, and kept the other one."""
+    opened = moving_server(keeper, hosts=HOSTS, database=database, then=put_half_away)
+    async with opened as made:
+        yield made
+
+
+async def put_half_away(moving: Moving) -> None:
     deliver, seen = moving.cloud.deliver_to_host, set[str]()
 
     async def keep_the_second(request: Request, forward: Forward) -> Response:
@@ -45,7 +51,6 @@ async def half(moving: Moving) -> Moving:
     moving.cloud.deliver_to_host = deliver
     assert (await show(moving))["status"] == "ERROR"
     assert await statuses(moving) == ["reserved", "in-use"]
-    return moving
 
 
 async def act(moving: Moving, action: str, value: Any = None, **how: Any) -> int:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
-from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-async def moving(tmp_path: Path) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=("host1", "host2")) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper) as made:
+        yield made
 
 
 @pytest.mark.parametrize("kept", ["/connections/", "/exports/"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
@@ -12,17 +11,18 @@ from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.hosts.loops import heal_servers
 from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
-from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving import Moving, moving_server
 from tests.compute.verifying import ask, is_confirmed, show
+from tests.kept import Keeper
 
 pytestmark = pytest.mark.anyio
 COMES, GOES = "It will not come.", "It will not go."
 
 
 @pytest.fixture
-async def moving(tmp_path: Path, database: str) -> AsyncGenerator[Moving]:
-    async with ComputeCloud(tmp_path, hosts=("host1", "host2"), database=database) as cloud:
-        yield await server_that_moves(cloud)
+async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
+    async with moving_server(keeper, database=database) as made:
+        yield made
 
 
 class Hindered:

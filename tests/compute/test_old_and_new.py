@@ -31,12 +31,17 @@ HOSTS = ("host1", "host2")
 
 @pytest.fixture
 async def mixed(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
-    async with moving_server(keeper, hosts=HOSTS, volumes=1, database=database) as moving:
-        cloud = moving.cloud
-        moving.volumes.append(await cloud.make_volume())
-        await cloud.make_legacy(moving.server_id, moving.volumes[1], moving.source)
-        await moving.stays_whole()
-        yield moving
+    opened = moving_server(
+        keeper, hosts=HOSTS, volumes=1, database=database, then=attach_by_old_calls
+    )
+    async with opened as made:
+        yield made
+
+
+async def attach_by_old_calls(moving: Moving) -> None:
+    moving.volumes.append(await moving.cloud.make_volume())
+    await moving.cloud.make_legacy(moving.server_id, moving.volumes[1], moving.source)
+    await moving.stays_whole()
 
 
 async def attachments(moving: Moving) -> list[str | None]:

@@ -27,11 +27,16 @@ async def moving(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
 
 
 @pytest.fixture
-async def away(moving: Moving) -> Moving:
+async def away(keeper: Keeper, database: str) -> AsyncGenerator[Moving]:
     """A server that was put away."""
+    opened = moving_server(keeper, hosts=HOSTS, database=database, then=put_away)
+    async with opened as made:
+        yield made
+
+
+async def put_away(moving: Moving) -> None:
     assert await act(moving, "shelve") == 202
     await is_away(moving)
-    return moving
 
 
 async def act(moving: Moving, action: str, value: Any = None, **how: Any) -> int:

@@ -36,10 +36,14 @@ async def on_both(keeper: Keeper, database: str) -> AsyncGenerator[Kept]:
 
 
 @pytest.fixture
-async def away(kept: Kept) -> Kept:
+async def away(keeper: Keeper) -> AsyncGenerator[Kept]:
     """A server that was put away."""
+    async with kept_server(keeper, then=put_away) as made:
+        yield made
+
+
+async def put_away(kept: Kept) -> None:
     assert await kept.act("shelve") == 202
-    return kept
 
 
 @pytest.fixture
