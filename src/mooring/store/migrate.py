@@ -48,7 +48,7 @@ def state(connection: Connection, service: str) -> State:
     """
     chains = [revisions(chain) for chain in _chains(service)]
     has: frozenset[str] = frozenset()
-    if inspect(connection).has_table("alembic_version"):
+    if _is_begun(connection):
         rows = connection.execute(text("SELECT version_num FROM alembic_version"))
         has = frozenset(str(row[0]) for row in rows)
     unknown = sorted(has.difference(*chains))
@@ -88,8 +88,14 @@ def upgrade(engine: Engine, service: str) -> bool:
 def is_newest(engine: Engine, service: str) -> bool:
     """Return whether there is nothing to do. Raises Conflict as `state` does."""
     with engine.connect() as connection:
-        exists = connection.dialect.name == "sqlite" or inspect(connection).has_schema(service)
-        return exists and state(connection, service).is_newest
+        return state(connection, service).is_newest
+
+
+def _is_begun(connection: Connection) -> bool:
+    """Whether the first revision has been there. Every start asks, so PostgreSQL by name alone."""
+    if connection.dialect.name == "sqlite":
+        return inspect(connection).has_table("alembic_version")
+    return connection.scalar(text("SELECT to_regclass('alembic_version')")) is not None
 
 
 def _chains(service: str) -> list[str]:
