@@ -93,7 +93,7 @@ async def test_what_the_guest_writes_on_its_way_is_there(local: Local) -> None:
 async def test_how_much_of_the_disk_is_there_is_shown(local: Local) -> None:
     moving = local.moving
     settling = await begun(local, "send_disk")
-    await moving.cloud.compute.sagas.settle(20.0)
+    await moving.cloud.compute.sagas.settle(2.0)
     (shown,) = await moving.under_way()
     sizes = [shown[f"disk_{part}_bytes"] for part in ("total", "processed", "remaining")]
     assert sizes == [1 << 30, 1 << 29, 1 << 29]

@@ -265,7 +265,7 @@ async def test_a_guest_that_is_not_sent_yet_can_be_forced_to_its_end(moving: Mov
     (shown,) = await moving.under_way()
     assert shown["status"] == "running"
     assert (await moving.ask_of("POST", shown["id"], FORCE, suffix="/action")).status == 202
-    await moving.cloud.compute.sagas.settle(20.0)
+    await moving.cloud.compute.sagas.settle(2.0)
     knobs.release("send")
     await moving.cloud.settle()
     assert (await moving.status(), await moving.host()) == ("completed", moving.destination)
