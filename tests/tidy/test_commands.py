@@ -27,7 +27,8 @@ def told(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def test_every_command_says_what_it_does(golden: Callable[[str, str], None]) -> None:
-    with click.Context(cli, info_name="mooring", max_content_width=80, terminal_width=80) as root:
+    width = {"max_content_width": 80, "terminal_width": 80}
+    with click.Context(cli, info_name="mooring", **width, **cli.context_settings) as root:
         golden("docs/commands.md", "\n".join([HEADING, *told(cli, root)]))
 
 
