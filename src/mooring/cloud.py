@@ -346,10 +346,12 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
         cloud.apps[f"/{each.name}"] = app
         cloud.outside.network.serve(url, app)
     joins_at = cloud.outside.joins_at
-    remove_absent = partial(removal.remove_absent, tuple(_tenants(cloud)), cloud.outside.clock)
-    hosts = fleet_app.build(
-        cloud.fleet, cloud.agents, validator, joins_at, remove_absent, audit=audit
+    tenants = tuple(_tenants(cloud))
+    absent = removal.Absent(
+        remove=partial(removal.remove_absent, tenants, cloud.outside.clock),
+        seen=partial(removal.seen, tenants),
     )
+    hosts = fleet_app.build(cloud.fleet, cloud.agents, validator, joins_at, absent, audit=audit)
     if len(cloud.services) == len(SERVICES):
         # The doctor holds what all services say against each other.
         cloud.apps["/mooring"] = fleet_app.beside(hosts, doctor_app.build(cloud, validator, audit))

@@ -35,7 +35,7 @@ def add_host(state_dir: str | None, name: str, role: str) -> None:
 @host.command("list")
 @state_dir_option
 def list_hosts(state_dir: str | None) -> None:
-    """List the hosts on other machines, with those that were invited."""
+    """List the hosts on other machines, those that were invited, and those beside this cloud."""
     from mooring import host_command
 
     on(state_dir, host_command.list_hosts)
@@ -45,7 +45,7 @@ def list_hosts(state_dir: str | None) -> None:
 @state_dir_option
 @click.argument("name")
 def show_host(state_dir: str | None, name: str) -> None:
-    """Show one host on another machine."""
+    """Show one host."""
     from mooring import host_command
 
     on(state_dir, lambda settings: host_command.show_host(settings, name))

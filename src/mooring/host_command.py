@@ -17,7 +17,7 @@ from mooring.clock import RealClock
 from mooring.compute.hosts.drain_views import Drain
 from mooring.compute.hosts.fence_views import FAILED, FENCED, GOES_ON, Fence, Fences
 from mooring.errors import Unavailable
-from mooring.fleet.app import BESIDE, PATH, HostView, Invitation, Invited
+from mooring.fleet.app import ABSENT, BESIDE, PATH, HostView, Invitation, Invited
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -60,10 +60,10 @@ async def add_host(settings: Settings, name: str, role: str) -> None:
 
 
 async def list_hosts(settings: Settings) -> None:
-    """Print the hosts by name: those on other machines, and those beside the control plane.
+    """Print the hosts by name: those on other machines, those beside the control plane, the absent.
 
-    Below them stand those whose guests move in the clear, those that are forced down, with the
-    reason, and fences that go on or failed.
+    Below them stand those that are absent, those whose guests move in the clear, those that are
+    forced down, with the reason, and fences that go on or failed.
     """
     answer = await _ask(settings, "GET", PATH)
     found = typed.convert(answer["hosts"], list[HostView])
@@ -81,9 +81,15 @@ async def list_hosts(settings: Settings) -> None:
     ]
     if found:
         click.echo(_columns(rows))
-    if all(one.status == BESIDE for one in found):
+    if all(one.status in {BESIDE, ABSENT} for one in found):
         click.echo("No host on another machine was invited.")
     for one in found:
+        if one.status == ABSENT:
+            click.echo(
+                f"Host {one.name} was beside the control plane, which is not started with it now. "
+                "Start it with all of its hosts, or take this one out when it is gone for good: "
+                f"mooring host remove {one.name}"
+            )
         if one.in_the_clear:
             click.echo(f"Running guests of host {one.name} come and go {_IN_THE_CLEAR}.")
     fences = typed.convert(await _ask(settings, "GET", _FENCES), Fences).fences

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mooring.agent_api.client import Agents
     from mooring.fleet.fleet import Fleet
-    from mooring.fleet.removal import Remove
+    from mooring.fleet.removal import Absent
     from mooring.fleet.tables import HostRow
     from mooring.web.audit import AuditLog
     from mooring.who import Who
@@ -38,6 +38,8 @@ _RENEWAL = "/renewal"
 _TOLD, _REFUSED = ("POST", "DELETE"), (401, 403)
 BESIDE = "beside"
 """The status of a host that runs beside the control plane, on its machine."""
+ABSENT = "absent"
+"""That of one which did so, and with which the process that was asked is not started."""
 _STATUS = {
     "invalid": 400,
     "unauthenticated": 401,
@@ -66,7 +68,8 @@ class Invited(Struct, frozen=True):
 class HostView(Struct, frozen=True, kw_only=True):
     """One host. Of one beside the control plane: its name, its silence, the roles that it tells.
 
-    Times are None until it has joined.
+    Of one that is absent: its name, and when it answered any process last, as its silence. Times
+    are None until it has joined.
     """
 
     name: str
@@ -89,14 +92,14 @@ def build(
     agents: Agents,
     validator: TokenValidator,
     joins_at: str,
-    remove_absent: Remove,
+    absent: Absent,
     *,
     audit: AuditLog | None = None,
 ) -> ASGIApp:
     """Return the application; without a fleet it knows the hosts beside it, and how to get one.
 
-    `remove_absent` takes out a host that is neither asked here nor was invited. `audit` is told of
-    hosts that are invited, renewed and removed.
+    `absent` knows the hosts that are neither asked here nor were invited. `audit` is told of hosts
+    that are invited, renewed and removed.
     """
 
     async def answer(request: Request, who: Who) -> tuple[int, object]:
@@ -107,15 +110,15 @@ def build(
         if method == "GET" and not name:
             joined = [_view(fleet, row) for row in await fleet.hosts()] if fleet else []
             near = await asyncio.gather(*(_beside(agents, each) for each in beside))
-            return 200, {"hosts": [*joined, *near]}
+            known = {one.name for one in (*joined, *near)}
+            away = [one for one in await _away(absent) if one.name not in known]
+            return 200, {"hosts": [*joined, *near, *away]}
         if (wanted := name.removesuffix(_RENEWAL)) in beside:
             return await _answer_for_neighbour(agents, method, wanted)
         gone = request.query_params.get("gone") == "true"
-        if name and method == "DELETE" and not (fleet and await fleet.has(name)):
-            return 204, await remove_absent(name, gone=gone)
+        if name and method in {"GET", "DELETE"} and not (fleet and await fleet.has(name)):
+            return await _answer_for_absent(absent, method, name, gone=gone)
         if fleet is None:
-            if method == "GET":
-                raise NotFound(f"There is no host {wanted}; mooring host list names them all.")
             raise Conflict(
                 "This cloud takes no hosts on other machines. Give every process of it the setting "
                 "hosts_listen, as ADDRESS:PORT, and start it again."
@@ -172,6 +175,17 @@ async def _answer_for_neighbour(agents: Agents, method: str, name: str) -> tuple
     return 200, await _beside(agents, name)
 
 
+async def _answer_for_absent(
+    absent: Absent, method: str, name: str, *, gone: bool
+) -> tuple[int, object]:
+    if method == "DELETE":
+        return 204, await absent.remove(name, gone=gone)
+    for one in await _away(absent):
+        if one.name == name:
+            return 200, one
+    raise NotFound(f"There is no host {name[:200]}; mooring host list names them all.")
+
+
 async def _answer_for_host(
     fleet: Fleet, method: str, name: str, *, gone: bool
 ) -> tuple[int, object]:
@@ -213,6 +227,12 @@ async def _beside(agents: Agents, name: str) -> HostView:
     since = _silent(agents).get(name)
     roles = [] if since else await _ask_roles(agents, name)
     return HostView(name=name, roles=roles, status=BESIDE, silent_since=since)
+
+
+async def _away(absent: Absent) -> list[HostView]:
+    """Return every host that a service knows as one that is absent, by name."""
+    heard = sorted((await absent.seen()).items())
+    return [HostView(name=name, status=ABSENT, silent_since=at) for name, at in heard]
 
 
 async def _ask_roles(agents: Agents, name: str) -> list[str]:

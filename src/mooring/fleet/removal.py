@@ -57,6 +57,16 @@ class Seen(Protocol):
     def __call__(self) -> Awaitable[Mapping[str, datetime]]: ...
 
 
+class Absent(Struct, frozen=True):
+    """The hosts that nobody invited, and with which a process is not started: services know them.
+
+    Their `seen` has all hosts that answered once, also those that are not absent.
+    """
+
+    remove: Remove
+    seen: Seen
+
+
 class Tenant(Struct, frozen=True):
     """A service that keeps something on hosts."""
 
@@ -82,6 +92,15 @@ async def remove(fleet: Fleet, name: str, *, gone: bool = False) -> None:
     finally:
         fleet.removing.discard(name)
     log.info("a host was removed", host=name)
+
+
+async def seen(tenants: Sequence[Tenant]) -> dict[str, datetime]:
+    """Return when each host that a service knows has answered any of them last, by its name."""
+    newest: dict[str, datetime] = {}
+    for tenant in tenants:
+        for name, moment in (await tenant.seen()).items():
+            newest[name] = max(moment, newest.get(name, moment))
+    return newest
 
 
 async def remove_absent(
