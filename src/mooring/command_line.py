@@ -16,8 +16,33 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Option = Any
+
+
+def _require_text(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
+    """Refuse an empty option, as of a shell's variable that is not set, which is no default."""
+    if given == "":
+        raise click.BadParameter(
+            "it is empty. Nothing was done; name a directory, or leave the option out for the "
+            "default."
+        )
+    return given
+
+
+def _require_name(_context: click.Context, argument: click.Parameter, given: str) -> str:
+    """Refuse what can be no part of a URL's path of its own: it would ask for something else."""
+    if not given.strip(".") or not given.isprintable():
+        lists = "operations list --all" if argument.name == "operation_id" else "host list"
+        raise click.BadParameter(
+            f"{given!r} names nothing. Nothing was done; mooring {lists} shows what there is."
+        )
+    return given
+
+
+host_argument = click.argument("name", callback=_require_name)
+operation_argument = click.argument("operation_id", callback=_require_name)
 state_dir_option = click.option(
     "--state-dir",
+    callback=_require_text,
     help="Where everything is kept [default: root's /var/lib/mooring, or ~/.local/state/mooring].",
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mooring.command_line import on, state_dir_option
+from mooring.command_line import host_argument, on, state_dir_option
 
 
 @click.group()
@@ -14,7 +14,7 @@ def host() -> None:
 
 @host.command("add")
 @state_dir_option
-@click.argument("name")
+@host_argument
 @click.option(
     "--role",
     type=click.Choice(["compute", "volume", "share", "both", "all"]),
@@ -43,7 +43,7 @@ def list_hosts(state_dir: str | None) -> None:
 
 @host.command("show")
 @state_dir_option
-@click.argument("name")
+@host_argument
 def show_host(state_dir: str | None, name: str) -> None:
     """Show one host."""
     from mooring import host_command
@@ -54,7 +54,7 @@ def show_host(state_dir: str | None, name: str) -> None:
 @host.command("remove")
 @state_dir_option
 @click.option("--gone", is_flag=True, help="Its machine never runs again: strike what it owes.")
-@click.argument("name")
+@host_argument
 def remove_host(state_dir: str | None, *, gone: bool, name: str) -> None:
     """Take a host out of the cloud, or withdraw its invitation.
 
@@ -68,7 +68,7 @@ def remove_host(state_dir: str | None, *, gone: bool, name: str) -> None:
 
 @host.command("renew")
 @state_dir_option
-@click.argument("name")
+@host_argument
 def renew_host(state_dir: str | None, name: str) -> None:
     """Have a host make a new key and be certified for it, without a restart.
 
@@ -81,7 +81,7 @@ def renew_host(state_dir: str | None, name: str) -> None:
 
 @host.command("drain")
 @state_dir_option
-@click.argument("name")
+@host_argument
 @click.option("--status", "only_look", is_flag=True, help="Only show how far it is.")
 def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
     """Keep new servers from a host, move those that it has away, and follow that to its end.
@@ -96,7 +96,7 @@ def drain_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
 
 @host.command("evacuate")
 @state_dir_option
-@click.argument("name")
+@host_argument
 @click.option("--status", "only_look", is_flag=True, help="Only show how far it is.")
 def evacuate_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
     """Give all servers of a dead host to others, and follow that to its end.
@@ -112,7 +112,7 @@ def evacuate_host(state_dir: str | None, name: str, *, only_look: bool) -> None:
 
 @host.command("fence")
 @state_dir_option
-@click.argument("name")
+@host_argument
 @click.option("--force", is_flag=True, help="Also a host that answers, with guests that run.")
 @click.option("--wait", is_flag=True, help="Follow a fence that takes long to its end.")
 @click.option("--status", "only_look", is_flag=True, help="Only show how it went.")
@@ -135,7 +135,7 @@ def fence_host(
 
 @host.command("enable")
 @state_dir_option
-@click.argument("name")
+@host_argument
 def enable_host(state_dir: str | None, name: str) -> None:
     """Let a host have servers again, and end its draining."""
     from mooring import host_command

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from mooring.command_line import Option, ask, on, run, state_dir_option
+from mooring.command_line import Option, ask, on, operation_argument, run, state_dir_option
 from mooring.host_cli import host
 
 _config = click.option(
@@ -136,7 +136,7 @@ def list_operations(state_dir: str | None, *, everything: bool) -> None:
 
 @operations.command("show")
 @state_dir_option
-@click.argument("operation_id")
+@operation_argument
 def show_operation(state_dir: str | None, operation_id: str) -> None:
     """Show an operation with its timeline."""
     from mooring import operator_tools
@@ -146,7 +146,7 @@ def show_operation(state_dir: str | None, operation_id: str) -> None:
 
 @operations.command("watch")
 @state_dir_option
-@click.argument("operation_id")
+@operation_argument
 def watch_operation(state_dir: str | None, operation_id: str) -> None:
     """Follow an operation until it ends; exit 0 when it was done."""
     from mooring import operator_tools
@@ -156,7 +156,7 @@ def watch_operation(state_dir: str | None, operation_id: str) -> None:
 
 @operations.command("abort")
 @state_dir_option
-@click.argument("operation_id")
+@operation_argument
 def abort_operation(state_dir: str | None, operation_id: str) -> None:
     """Have an operation undone.
 
@@ -170,7 +170,7 @@ def abort_operation(state_dir: str | None, operation_id: str) -> None:
 
 @operations.command("retry")
 @state_dir_option
-@click.argument("operation_id")
+@operation_argument
 def retry_operation(state_dir: str | None, operation_id: str) -> None:
     """Have a waiting operation go on now."""
     from mooring import operator_tools

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -47,7 +48,7 @@ class RunningCloud:
         """Return an operation and the service that has it. Raises NotFound."""
         for session in self.sessions.values():
             try:
-                path = f"/mooring/operations/{operation_id}"
+                path = f"/mooring/operations/{quote(operation_id, safe='')}"
                 answer = await session.request("GET", path, caller=None)
             except NotFound:
                 continue

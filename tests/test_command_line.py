@@ -1,0 +1,29 @@
+"""What a command is given by mistake is refused before anything is done with it."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from mooring.main import cli
+
+HOST_VERBS = ("add", "drain", "enable", "evacuate", "fence", "remove", "renew", "show")
+OPERATION_VERBS = ("abort", "retry", "show", "watch")
+
+
+@pytest.mark.parametrize("words", [("operations", "list"), ("host", "list")])
+def test_an_empty_state_directory_is_not_the_default_one(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(cli, [*words, "--state-dir", ""])
+    assert done.exit_code == 2
+    assert "'--state-dir': it is empty. Nothing was done" in done.stderr
+
+
+@pytest.mark.parametrize("given", ["", ".", "..", "a\nb"])
+@pytest.mark.parametrize(
+    ("group", "verb"),
+    [("host", verb) for verb in HOST_VERBS] + [("operations", verb) for verb in OPERATION_VERBS],
+)
+def test_what_can_be_no_name_is_not_asked_for(group: str, verb: str, given: str) -> None:
+    done = CliRunner().invoke(cli, [group, verb, given, "--state-dir", "/nowhere"])
+    assert done.exit_code == 2
+    assert f"{given!r} names nothing. Nothing was done; mooring {group} list" in done.stderr
