@@ -89,7 +89,7 @@ async def _run_member(
         raise Invalid(f"This is host {name}, not {way.name}. Leave --name out.")
     listen = way.listen or (known.address if known else _LISTEN)
     address, port = _split(listen)
-    listening = sockets.open_listener(address, port)
+    listening = sockets.open_listener(address, port, given_by="--address ADDR:PORT")
     try:
         member = known
         if token is not None:

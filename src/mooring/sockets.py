@@ -10,8 +10,13 @@ from mooring.errors import Invalid, MooringError, Unavailable
 _BACKLOG = 512
 
 
-def open_listener(address: str, port: int) -> socket.socket:
-    """Return a TCP socket that listens. Raises Invalid, or Unavailable when the port is taken."""
+def open_listener(
+    address: str, port: int, *, given_by: str = "--listen ADDRESS:PORT"
+) -> socket.socket:
+    """Return a TCP socket that listens, at what an operator has `given_by` an option or a setting.
+
+    Raises Invalid, or Unavailable when the port is taken.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     # asyncio sends without delay only where the protocol is named: else an answer in two parts
     # waits 40 ms for the client's acknowledgement of the first.
@@ -22,7 +27,7 @@ def open_listener(address: str, port: int) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise _explain(f"{address}:{port}", error) from error
+        raise _explain(f"{address}:{port}", given_by, error) from error
     listener.setblocking(False)  # noqa: FBT003  (its only argument, and it takes no name)
     return listener
 
@@ -36,13 +41,16 @@ def public_url(listener: socket.socket, *, is_tls: bool = False) -> str:
     return f"{'https' if is_tls else 'http'}://{host}:{port}"
 
 
-def _explain(listen: str, error: OSError) -> MooringError:
+def _explain(listen: str, given_by: str, error: OSError) -> MooringError:
     if error.errno == errno.EADDRINUSE:
         message = (
-            f"{listen} is in use. Stop what listens there, or choose another with --listen "
-            "ADDRESS:PORT (port 0 takes any free one)."
+            f"{listen} is in use. Stop what listens there, or choose another with {given_by} (port "
+            "0 takes any free one)."
         )
         return Unavailable(message)
     if error.errno == errno.EACCES:
         return Invalid(f"Only root may listen on {listen}; choose a port from 1024 on.")
-    return Invalid(f"{listen} cannot be listened on: {error.strerror or error}.")
+    return Invalid(
+        f"{listen} cannot be listened on: {error.strerror or error}. Choose an address of this "
+        f"machine with {given_by}."
+    )

@@ -215,7 +215,9 @@ def _open_door(settings: Settings, stack: AsyncExitStack) -> socket.socket | Non
     if not settings.hosts_listen:
         return None
     address, _, port = settings.hosts_listen.rpartition(":")
-    door = sockets.open_listener(address.strip("[]"), int(port))
+    door = sockets.open_listener(
+        address.strip("[]"), int(port), given_by="the setting hosts_listen"
+    )
     stack.callback(door.close)
     return door
 

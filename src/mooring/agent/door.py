@@ -102,7 +102,9 @@ class Door:
         identity = certificates.enrolled_name(held.certificate)
         authority = held.authority.decode("ascii")
         address, _, port = (self._settings.copy_listen or f"{self._bracketed}:0").rpartition(":")
-        listening = sockets.open_listener(address.strip("[]"), int(port))
+        listening = sockets.open_listener(
+            address.strip("[]"), int(port), given_by="the setting copy_listen"
+        )
         try:
             self._shown = Shown(self._reached_at(listening), identity, authority)
         except BaseException:
