@@ -184,3 +184,10 @@ async def test_a_backup_into_a_directory_that_is_there_or_of_no_cloud_is_refused
     with pytest.raises(Invalid, match="there already"):
         await run_backup(settings, tmp_path / "there", lambda _: None)
     assert not (tmp_path / "copy").exists()
+
+
+async def test_a_backup_that_has_no_place_says_that_the_cloud_is_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "seal.key").write_bytes(b"k" * 32)
+    (tmp_path / "file").touch()
+    with pytest.raises(Unavailable, match=r"Nothing was copied to .*Not a directory.* as it was"):
+        await run_backup(Settings(state_dir=str(tmp_path)), tmp_path / "file" / "x", lambda _: None)

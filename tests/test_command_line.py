@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from click.testing import CliRunner
 
+from mooring.command_line import run
+from mooring.config import Settings
 from mooring.main import cli
 
 HOST_VERBS = ("add", "drain", "enable", "evacuate", "fence", "remove", "renew", "show")
@@ -27,3 +31,15 @@ def test_what_can_be_no_name_is_not_asked_for(group: str, verb: str, given: str)
     done = CliRunner().invoke(cli, [group, verb, given, "--state-dir", "/nowhere"])
     assert done.exit_code == 2
     assert f"{given!r} names nothing. Nothing was done; mooring {group} list" in done.stderr
+
+
+def test_a_file_of_somebody_else_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work(_settings: Settings) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/theirs/seal.key")
+
+    with pytest.raises(SystemExit) as ended:
+        run(work, None, {})
+    assert ended.value.code == 1
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.startswith("mooring: /theirs/seal.key cannot be used: Permission denied.")
+    assert "--state-dir" in line

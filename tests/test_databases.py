@@ -11,7 +11,7 @@ from mooring import state_dir
 from mooring.admin_command import restore_admin
 from mooring.config import Settings
 from mooring.databases import check, upgrade
-from mooring.errors import Conflict, Invalid
+from mooring.errors import Conflict, Invalid, Unavailable
 from mooring.services import databases_of
 from tests.cloud import SimulatedCloud
 
@@ -69,3 +69,13 @@ async def test_databases_of_a_running_cloud_are_left_alone(tmp_path: Path) -> No
         await upgrade(Settings(state_dir=str(tmp_path)), print)
     running.release()
     assert made_in(tmp_path) == ["lock", "seal.key"]
+
+
+async def test_a_database_that_does_not_answer_is_named_with_why(tmp_path: Path) -> None:
+    # Nothing listens on the first port: it is of a service that no system starts.
+    settings = Settings(state_dir=str(tmp_path), database="postgresql://127.0.0.1:1/none")
+    with pytest.raises(Unavailable, match=r"service identity cannot be read: .*refused.* Nothing"):
+        await check(settings, print)
+    (tmp_path / "identity.sqlite").write_bytes(b"no database" * 512)
+    with pytest.raises(Unavailable, match="service identity cannot be read: file is not"):
+        await check(Settings(state_dir=str(tmp_path)), print)

@@ -148,7 +148,10 @@ def read_login(state: Path) -> tuple[str, Login]:
         message = f"There is no cloud in {state}. Start one with `mooring up`, or name another."
         raise Invalid(message) from error
     except OSError as error:
-        message = f"The cloud in {state} cannot be read: {error.strerror}."
+        message = (
+            f"The cloud in {state} cannot be read: {error.strerror}. Nothing was asked of it; give "
+            "the command as the user to whom it belongs, or name another with --state-dir."
+        )
         raise Invalid(message) from error
     auth: dict[str, str] = yaml.safe_load(text)["clouds"]["mooring"]["auth"]
     login = Login(

@@ -70,7 +70,10 @@ def copy_state(state: Path, target: Path) -> int:
         raise Unavailable(f"A database in {state} cannot be copied: {error}.") from error
     except OSError as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise Unavailable(f"{error.filename or target}: {error.strerror}.") from error
+        raise Unavailable(
+            f"Nothing was copied to {target}: {error.filename or target}: {error.strerror}. The "
+            "cloud is as it was; see to that, or name another directory, and ask again."
+        ) from error
     return copied
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mooring import config, logs
-from mooring.errors import MooringError
+from mooring.errors import Forbidden, MooringError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -59,6 +59,15 @@ def run(
         code = asyncio.run(work(settings))
     except MooringError as error:
         _stop(error)
+    except PermissionError as error:
+        # Of a cloud of another user: there is no work here that could go on without it.
+        _stop(
+            Forbidden(
+                f"{error.filename or 'A file of the cloud'} cannot be used: {error.strerror}. Give "
+                "the command as the user to whom the cloud belongs, or name another directory with "
+                "--state-dir."
+            )
+        )
     except KeyboardInterrupt:
         sys.exit(130)
     else:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
 
 from mooring import state_dir
+from mooring.errors import Unavailable
 from mooring.installation import has_cloud, no_cloud
 from mooring.services import databases_of
 from mooring.store import migrate
@@ -39,12 +41,19 @@ async def upgrade(settings: Settings, say: Callable[[str], None]) -> None:
 async def check(settings: Settings, say: Callable[[str], None]) -> int:
     """Say what each database needs; return 1 when one is not of this release.
 
-    Raises Invalid where no cloud is.
+    Raises Invalid where no cloud is, Unavailable where a database does not answer.
     """
     code = 0
     for name in _names(settings):
         location = settings.database or str(settings.state_path)
-        needs = await asyncio.to_thread(_describe, location, name)
+        try:
+            needs = await asyncio.to_thread(_describe, location, name)
+        except DBAPIError as error:
+            why = " ".join(str(error.orig).split())
+            raise Unavailable(
+                f"The database of the service {name} cannot be read: {why}. Nothing was changed; "
+                "see that it runs and may be read, and ask again."
+            ) from error
         say(f"{name}: {needs or 'of this release'}")
         code = 1 if needs else code
     return code
