@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from mooring.errors import Conflict, Unavailable
 from mooring.fence.operation import Operation
-from mooring.fence.rules import Answer, Gone, Outdated
+from mooring.fence.rules import Answer, Gone, Outdated, is_taken
 from tests.fence.receivers import Receiver
 
 pytestmark = pytest.mark.anyio
@@ -75,6 +75,7 @@ async def test_a_lower_epoch_of_the_same_saga_is_outdated(receiver: Receiver) ->
         await receiver.admit(replace(PLUG, step="other", epoch=2), "elsewhere")
     assert isinstance(caught.value, Conflict)
     assert caught.value.detail == {"status": 412}
+    assert not is_taken(caught.value)
     assert await receiver.admit(replace(PLUG, saga="s2", epoch=1), "elsewhere") is None
 
 
@@ -84,7 +85,8 @@ async def test_a_lower_generation_of_the_resource_is_outdated(receiver: Receiver
     for verb in ("PUT", "POST", "DELETE"):
         with pytest.raises(Outdated) as caught:
             await receiver.admit(late, DISK, verb)
-        assert caught.value.detail == {"status": 412}
+        assert caught.value.detail == {"status": 412, "taken": DISK}
+        assert is_taken(caught.value)
     assert await receiver.admit(late, "servers/1/disks/3") is None
     assert await receiver.admit(replace(late, step="more", generation=1000), DISK) is None
 

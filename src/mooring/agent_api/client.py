@@ -46,8 +46,9 @@ from mooring.agent_api.transport import (
 from mooring.agent_api.volume_calls import VolumeCalls
 from mooring.bulkhead import Bulkheads, Door
 from mooring.clock import Clock
-from mooring.errors import Bug, Unavailable
+from mooring.errors import Bug, Conflict, Unavailable
 from mooring.fence.operation import Operation
+from mooring.fence.rules import is_taken
 from mooring.limits import AGENT_CALL_S, AGENT_LONG_CALL_S, AGENT_POLL_S, HOST_HEARD_S
 
 
@@ -228,16 +229,29 @@ class AgentClient(
     async def pay(self, target: str, *, operation: Operation) -> None:
         """Undo what a host owes: the path, with its query, of a verb that undoes another.
 
-        Raises Bug for what is none of these.
+        Raises Bug for what is none of these, a Conflict that `is_taken` where that is left to
+        somebody who took it later.
         """
         if (found := verbs.find_undo(target)) is None:
             raise Bug(f"Nothing is undone by a DELETE of {target}.")
         verb, words = found
         if verb is verbs.UNPLUG_DISK:
-            names = words["server_id"], words["volume_id"], words.get("attachment_id", "")
-            await self.unplug_disk(*names, operation=operation)
+            names = words["server_id"], words["volume_id"]
+            await self._unplug(*names, words.get("attachment_id", ""), operation)
         else:
             await self._exchange(verb, target, operation=operation, timeout_s=AGENT_LONG_CALL_S)
+
+    async def _unplug(
+        self, server_id: str, volume_id: str, attachment_id: str, operation: Operation
+    ) -> None:
+        try:
+            await self.unplug_disk(server_id, volume_id, attachment_id, operation=operation)
+        except Conflict as error:
+            # A volume of the old calls is its own attachment: who took the disk has that as well.
+            if attachment_id in {"", volume_id} or not is_taken(error):
+                raise
+            # Else he may know of another attachment alone, and nobody would end this connection.
+            await self.disconnect(attachment_id, operation=operation)
 
 
 def _check_itself(name: str, host: Host) -> None:

@@ -21,6 +21,8 @@ from mooring.fence.operation import Operation
 
 Verb = Literal["PUT", "POST", "DELETE"]
 GONE, OUTDATED = 410, 412
+TAKEN = "taken"
+"""In the detail of a refusal: what a newer lock has taken."""
 
 
 class Gone(Conflict):
@@ -46,6 +48,15 @@ def is_fenced(error: BaseException) -> bool:
     if not isinstance(error, Conflict):
         return False
     return error.detail.get("http_status", error.detail.get("status")) in {GONE, OUTDATED}
+
+
+def is_taken(error: BaseException) -> bool:
+    """Whether a fence refused a call because a newer lock has called for the same thing there.
+
+    An undone operation and a saga's former owner are refused for what they are, whatever has
+    become of the thing.
+    """
+    return is_fenced(error) and isinstance(error, Conflict) and TAKEN in error.detail
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -168,4 +179,5 @@ def _check_generation(records: Records, operation: Operation, resource: str) -> 
             f"A newer operation has taken {resource}; operation {operation.key} came too late and "
             "has no effect.",
             private=f"generation {operation.generation}, newest {generation}",
+            **{TAKEN: resource},
         )

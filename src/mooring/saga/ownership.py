@@ -123,6 +123,16 @@ def require_lease(tx: Session, run: Run[Any]) -> None:
         raise Conflict("The operation was taken over by another process, which goes on with it.")
 
 
+def as_owned_now(tx: Session, operation: Operation) -> Operation:
+    """Return an operation as its saga's owner of now would name it, for who calls in its stead.
+
+    What was written down under a former owner is refused wherever a later one has called, though
+    for something else. The generation stays: whoever took the thing since is not to be overruled.
+    """
+    epoch = tx.execute(select(SagaRow.epoch).where(SagaRow.id == operation.saga)).scalar()
+    return replace(operation, epoch=max(operation.epoch, epoch or 0))
+
+
 def as_of_now(tx: Session, run: Run[Any]) -> Operation:
     """Return the operation of a step as one that comes later than all before, while it is ours.
 

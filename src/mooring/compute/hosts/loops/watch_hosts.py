@@ -23,9 +23,11 @@ from mooring.clients.placement import Inventory, Overtaken
 from mooring.compute.hosts import hosts
 from mooring.compute.moves import migrations
 from mooring.compute.tables import Host
-from mooring.errors import MooringError, NotFound
+from mooring.errors import Conflict, MooringError, NotFound
 from mooring.fence import debts
+from mooring.fence.rules import is_taken
 from mooring.limits import PLACEMENT_ATTEMPTS
+from mooring.saga.ownership import as_owned_now
 from mooring.store.together import Together
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ async def _pay_debts(compute: Compute, agent: AgentClient) -> bool:
     left, news = 0, False
     for debt in await compute.store.read(lambda tx: debts.owed(tx, agent.name)):
         try:
-            await _pay(agent, debt)
+            await _pay(compute, agent, debt)
         except MooringError as error:
             if agent.door.silent_since is not None:
                 raise
@@ -228,11 +230,27 @@ async def _note_failure(compute: Compute, debt: Debt, error: MooringError) -> bo
     return True
 
 
-async def _pay(agent: AgentClient, debt: Debt) -> None:
+async def _pay(compute: Compute, agent: AgentClient, debt: Debt) -> None:
+    """Have the host undo one thing, by the word of whoever owns the operation that owes it now.
+
+    A refusal of a former owner's word would stand for ever, and says nothing of the thing itself:
+    the host may have heard the next one about another. What a newer lock has taken there is that
+    one's to end, which would owe it in turn; undone by the older word, it would be lost to it.
+    """
     if verbs.find_undo(debt.resource) is None:
         log.error("a debt makes no sense", host=agent.name, resource=debt.resource)
         return
+    operation = await compute.store.read(lambda tx: as_owned_now(tx, debt.operation))
     try:
-        await agent.pay(debt.resource, operation=debt.operation)
+        await agent.pay(debt.resource, operation=operation)
     except NotFound:
         return
+    except Conflict as error:
+        if not is_taken(error):
+            raise
+        log.warning(
+            "a host owes nothing that was taken by a later operation",
+            host=agent.name,
+            resource=debt.resource,
+            reason=str(error),
+        )
