@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from mooring.volume.tables import QuotaRow, TypeRow
+from mooring.volume.types import types
 from tests.callers import PROJECT
 from tests.volume.cloud import VolumeCloud
 
@@ -124,6 +127,61 @@ async def test_a_type_takes_no_limits_of_one_of_its_name_that_is_gone(
         assert await limits_of(cloud, "bronze") == [1, 2, 3, 4, 5, 6]
         await make_type(cloud, "copper")
         assert await limits_of(cloud, "copper") == [-1] * 6
+
+
+class RenameBetween:
+    """Renames a type once within another transaction, right before that looks a type up."""
+
+    def __init__(self, cloud: VolumeCloud, patch: pytest.MonkeyPatch) -> None:
+        self._loop, self._rule, self._due = asyncio.get_running_loop(), types.named, False
+        self._cloud, self._type_id = cloud, ""
+        self.status = 0
+        patch.setattr(types, "named", self._look)
+
+    def begin(self, type_id: str) -> None:
+        self._type_id, self._due = type_id, True
+
+    def _look(self, *given: Any) -> TypeRow:
+        if self._due:
+            self._due = False
+            renaming = rename(self._cloud, self._type_id, f"metal-{uuid.uuid4()}")
+            self.status = asyncio.run_coroutine_threadsafe(renaming, self._loop).result(30)
+        return self._rule(*given)
+
+
+async def test_a_copy_is_of_its_sources_type_though_that_is_renamed_meanwhile(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite there is one writer at a time."""
+    async with VolumeCloud(tmp_path, database=postgres_url) as cloud:
+        gold = await make_type(cloud, "gold")
+        volume_id = await cloud.make(volume_type="gold")
+        asked = {"snapshot": {"volume_id": volume_id}}
+        snapshot = (await cloud.ask("POST", "/snapshots", asked)).key("snapshot")
+        await cloud.settle()
+        between = RenameBetween(cloud, monkeypatch)
+        for source in ({"source_volid": volume_id}, {"snapshot_id": snapshot["id"]}):
+            between.begin(gold)
+            answer = await cloud.ask("POST", "/volumes", {"volume": {"size": 1, **source}})
+            assert (between.status, answer.status) == (200, 202), answer.text
+            await cloud.settle()
+            made = await cloud.show(answer.key("volume")["id"])
+            shown = (await cloud.ask("GET", f"/types/{gold}", user="admin")).key("volume_type")
+            assert made["volume_type"] == shown["name"]
+
+
+async def test_who_asks_for_a_type_that_is_renamed_meanwhile_is_told_of_it_by_its_name_alone(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with VolumeCloud(tmp_path, database=postgres_url) as cloud:
+        gold = await make_type(cloud, "gold")
+        between = RenameBetween(cloud, monkeypatch)
+        for name, status in ((gold, 202), ("gold", 404)):
+            assert await rename(cloud, gold, "gold") == 200
+            between.begin(gold)
+            body = {"volume": {"size": 1, "volume_type": name}}
+            assert (await cloud.ask("POST", "/volumes", body)).status == status
+            assert between.status == 200
 
 
 async def test_limits_follow_a_type_that_is_renamed_twice_at_once(

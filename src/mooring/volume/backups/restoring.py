@@ -136,7 +136,7 @@ def _source_of(tx: Session, asked: Asked, backup: BackupRow) -> Source:
         size_gib=backup.size_gib,
         backend="",
         zone=backup.zone,
-        type_name=volumes.type_name_of(tx, old) if old is not None and kept else usual,
+        type=old.volume_type_id if old is not None and kept else usual,
         bootable=backup.bootable,
         image_metadata=backup.image_metadata,
     )

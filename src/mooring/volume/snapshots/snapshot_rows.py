@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mooring.errors import Invalid, NotFound
-from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
+from mooring.volume.tables import SnapshotRow, VolumeRow
 
 if TYPE_CHECKING:
     from mooring.who import Who
@@ -26,7 +26,8 @@ class Source(Struct, frozen=True, kw_only=True):
     size_gib: int
     backend: str
     zone: str
-    type_name: str
+    type: str
+    """The id of its type, as a name may be another one by the time it is looked for; or a name."""
     bootable: bool
     image_metadata: dict[str, str]
     is_kept: bool = False
@@ -60,14 +61,13 @@ def find_source(tx: Session, who: Who, snapshot_id: str) -> Source:
 
 def of(tx: Session, volume: VolumeRow, snapshot: SnapshotRow | None = None) -> Source:
     """Return a volume, or its snapshot, as what a new volume is made of."""
-    type_name = tx.execute(select(TypeRow.name).where(TypeRow.id == volume.volume_type_id))
     return Source(
         snapshot_id=snapshot.id if snapshot else "",
         volume_id=volume.id,
         size_gib=(snapshot or volume).size_gib,
         backend=volume.backend or "",
         zone=volume.zone,
-        type_name=type_name.scalar_one(),
+        type=volume.volume_type_id,
         bootable=(snapshot or volume).bootable,
         image_metadata=(snapshot or volume).image_metadata,
         is_kept=snapshot is not None and snapshot.project_id != volume.project_id,

@@ -184,7 +184,7 @@ def _find_type(
     """
     named = image.properties.get(IMAGE_TYPE) if image and not wanted.volume_type else None
     if image is None or not named:
-        usual = asked.volume.settings.default_type if source is None else source.type_name
+        usual = asked.volume.settings.default_type if source is None else source.type
         if source is not None and source.is_kept and not wanted.volume_type:
             return _type_of_kept(tx, asked, source)
         return types.named(tx, asked.who, wanted.volume_type or usual)
@@ -204,7 +204,7 @@ def _type_of_kept(tx: Session, asked: Asked, source: Source) -> TypeRow:
     The usual one where the type that the volume has by now is private to others.
     """
     try:
-        return types.named(tx, asked.who, source.type_name)
+        return types.named(tx, asked.who, source.type)
     except NotFound:
         return types.named(tx, asked.who, asked.volume.settings.default_type)
 
@@ -284,11 +284,6 @@ def refuse_migrating(row: VolumeRow) -> None:
             f"Invalid volume: Volume {row.id} is on its way to another backend (migration_status "
             f"{row.migration_status}). Nothing was changed; ask again when it is there.",
         )
-
-
-def type_name_of(tx: Session, row: VolumeRow) -> str:
-    """Return the name of a volume's type."""
-    return tx.execute(select(TypeRow.name).where(TypeRow.id == row.volume_type_id)).scalar_one()
 
 
 def require(row: VolumeRow, *, refused: tuple[str, ...]) -> None:
