@@ -226,6 +226,43 @@ async def test_a_damaged_record_keeps_its_mount_and_no_other_share(
         assert await mounts.mounted() == {Path(second.path)}
 
 
+async def test_a_record_that_the_disk_does_not_give_hides_nothing_else_of_its_host(
+    tmp_path: Path,
+) -> None:
+    async with opened(settings(tmp_path)) as (host, _):
+        server_id, other_id = new_id(), new_id()
+        share, other = await host.make_share(), await host.make_share()
+        given, second = await host.mount(server_id, share), await host.mount(other_id, other)
+        await host.boot(server_id, shares=[given])
+    record = tmp_path / "share-users" / f"{server_id}.{share.share_id}.json"
+    whole = record.read_bytes()
+    record.unlink()
+    # The memory of this process, of which nothing is at its beginning: who reads it gets EIO.
+    record.symlink_to("/proc/self/mem")
+    async with opened(settings(tmp_path)) as (host, running):
+        assert await left(host) == ([other_id], [])
+        inventory = await host.client.inventory()
+        assert [guest.server_id for guest in inventory.guests] == [server_id]
+        [unread] = inventory.unread_share_mounts
+        assert (unread.server_id, unread.share_id) == (server_id, share.share_id)
+        assert f"{record.name} cannot be read: Input/output error" in unread.why
+        listed = await host.client.share_mounts()
+        assert [one.server_id for one in listed] == [other_id]
+        # What is asked about the one alone is not answered as if it were not there.
+        with pytest.raises(Unavailable):
+            await host.unmount(server_id, share)
+        # Nobody can tell that this mount is not the unread one's as well.
+        await host.unmount(other_id, other)
+        mounts = mounts_of(running)
+        assert await mounts.mounted() == {Path(given.path), Path(second.path)}
+        assert record.is_symlink()
+    record.unlink()
+    record.write_bytes(whole)
+    async with opened(settings(tmp_path)) as (host, running):
+        assert await left(host) == ([server_id], [])
+        assert await mounts_of(running).mounted() == {Path(given.path)}
+
+
 async def test_a_guest_tells_what_a_damaged_record_does_not(tmp_path: Path) -> None:
     async with opened(settings(tmp_path)) as (host, _):
         server_id, share = new_id(), await host.make_share()

@@ -46,6 +46,20 @@ async def test_a_mount_with_which_a_guest_runs_goes_once_the_guest_does_not(
     assert (await cloud.mounts(), await cloud.rules(share_id)) == ([], {})
 
 
+async def test_a_mount_that_its_host_cannot_read_is_named_and_kept(cloud: SharingCloud) -> None:
+    server_id, share_id = await cloud.make_shared()
+    await cloud.power(server_id, "os-start")
+    record = cloud.hosts["host1"].state_dir / "share-users" / f"{server_id}.{share_id}.json"
+    whole = record.read_bytes()
+    record.write_bytes(b"")
+    [line] = await cloud.complaints()
+    assert line.startswith(f"share {share_id} of server {server_id}: host host1 cannot read how ")
+    assert f"{record} is damaged" in line
+    await sweep(cloud)
+    record.write_bytes(whole)
+    assert await cloud.mounts() == [(server_id, share_id)]
+
+
 async def test_a_rule_that_an_administrator_locks_goes_once_it_is_unlocked(
     cloud: SharingCloud,
 ) -> None:

@@ -11,8 +11,8 @@ MUTANTS = [
     Mutant(
         "a share is unmounted that another server needs",
         KEEPING,
-        "        is_last = users == [use] and await",
-        "        is_last = bool(users) and await",
+        "is_last = users == [use] and",
+        "is_last = bool(users) and",
         CONTRACT,
         "simulated and servers_share_a_mount",
     ),
@@ -27,8 +27,8 @@ MUTANTS = [
     Mutant(
         "a share is unmounted while nobody can tell whose it is",
         KEEPING,
-        " and await run_to_end(self._users.are_known)",
-        "",
+        " == [use] and not unread\n",
+        " == [use]\n",
         KEPT,
         "damaged_record_keeps_its_mount",
     ),

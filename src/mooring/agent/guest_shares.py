@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.agent.host import Agent
+from mooring.agent.host import Agent, mounts_of
 from mooring.agent.serving import Call, Handlers
 from mooring.agent_api import verbs
 from mooring.agent_api.guest_shares import Mounted
@@ -13,9 +13,9 @@ handlers = Handlers[Agent]()
 
 @handlers.of(verbs.LIST_SHARE_MOUNTS)
 async def list_share_mounts(call: Call[Agent]) -> Answer:
-    """Answer which servers have which shares mounted here; none where no guests run."""
-    agent = call.agent
-    return Answer(body=await agent.guest_shares.mounted() if agent.runs_guests else [])
+    """Answer which servers have which shares mounted here, but for those that cannot be read."""
+    mounted, _ = await mounts_of(call.agent)
+    return Answer(body=mounted)
 
 
 @handlers.of(verbs.MOUNT_SHARE)

@@ -26,7 +26,7 @@ from mooring.agent.share_mounts.keeping import GuestShares
 from mooring.agent.turns import Turns
 from mooring.agent_api import verbs
 from mooring.agent_api.disks import SeenDisk, UnreadDisk
-from mooring.agent_api.guest_shares import ShareClient
+from mooring.agent_api.guest_shares import MountedShare, ShareClient, UnreadMount
 from mooring.agent_api.hosts import Events, Host, Inventory
 from mooring.agent_api.servers import Guest
 from mooring.errors import Forbidden, MooringError, NotFound
@@ -196,6 +196,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     seen = await look_at_shares(agent.share_drivers)
     leftovers += seen.leftovers + agent.images.leftovers()
     disks = [one async for one in _disks(agent, guests)]
+    mounted, unread_mounts = await mounts_of(agent)
     inventory = Inventory(
         name=agent.settings.name,
         incarnation=agent.journal.incarnation,
@@ -208,7 +209,8 @@ async def show_inventory(call: Call[Agent]) -> Answer:
         brought=agent.images.brought(),
         connections=agent.connections.connected(),
         unread_connections=agent.connections.unread(),
-        share_mounts=await agent.guest_shares.mounted() if agent.runs_guests else [],
+        share_mounts=mounted,
+        unread_share_mounts=unread_mounts,
         leftovers=[*leftovers, *await agent.mounts.unused()],
         unread_pools=held.unread,
         unread_share_pools=seen.unread,
@@ -224,6 +226,11 @@ async def show_events(call: Call[Agent]) -> Answer:
     found = await agent.events.after(int(call.number("after", 0)), wait_s)
     last = found[-1].number if found else agent.events.last
     return Answer(body=Events(incarnation=agent.journal.incarnation, events=found, last=last))
+
+
+async def mounts_of(agent: Agent) -> tuple[list[MountedShare], list[UnreadMount]]:
+    """Return whom a host has shares mounted for, and those unread; none where no guests run."""
+    return await agent.guest_shares.mounted() if agent.runs_guests else ([], [])
 
 
 def _stray_captures(agent: Agent, held: SeenVolumes) -> list[str]:

@@ -60,3 +60,14 @@ class MountedShare(Struct, frozen=True, kw_only=True):
     path: str
     mounted: bool
     """Whether the share is mounted now: not so after the machine has started anew."""
+
+
+class UnreadMount(Struct, frozen=True, kw_only=True):
+    """A server's use of a share whose record the host cannot read, and why.
+
+    Where the share is mounted, and whether it is, is not known meanwhile.
+    """
+
+    server_id: str
+    share_id: str
+    why: str

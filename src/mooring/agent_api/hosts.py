@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 
 from mooring.agent_api.disks import Connected, SeenDisk, UnreadConnection, UnreadDisk
-from mooring.agent_api.guest_shares import MountedShare, ShareClient
+from mooring.agent_api.guest_shares import MountedShare, ShareClient, UnreadMount
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Guest
 from mooring.agent_api.shares import HostedShare, SharePool
@@ -95,6 +95,8 @@ class Inventory(Struct, frozen=True, kw_only=True):
     """The guests' volumes whose sizes could not be read. An agent of before names none."""
     share_mounts: list[MountedShare] = []
     """Which servers this host has shares mounted for, or had until its machine started anew."""
+    unread_share_mounts: list[UnreadMount] = []
+    """Those of them whose records could not be read. An agent of before names none."""
     leftovers: list[str] = []
     """Paths that belong to no guest, volume, share or image, and to no running operation."""
     unread_pools: list[str] = []

@@ -14,6 +14,7 @@ _RETRY = "Start the cloud; what it does not mend within a minute is a bug worth 
 _START = "Stop the server, if it runs, and start it: a start lets its host in and mounts anew."
 _SWEPT = "It is taken away within two minutes, unless an operation has it in hand."
 _REPORT = "Nothing was removed. See what it is before you remove it by hand."
+_KEPT = "Nothing was removed, and the host unmounts no share meanwhile, as it may be that one."
 _ON_ITS_WAY = ("attaching", "detaching")
 _HALF = ("granting", "leaving", "revoking")
 
@@ -21,6 +22,7 @@ _HALF = ("granting", "leaving", "revoking")
 def look(books: Books) -> Iterator[Finding]:
     """Yield what has no owner, and what rows, rules and hosts tell differently."""
     yield from _stray_mounts(books)
+    yield from _unread(books)
     if books.may_compare("compute", "share"):
         yield from _stray_rules(books)
     for row in books.server_shares.values():
@@ -84,6 +86,14 @@ def _stray_mounts(books: Books) -> Iterator[Finding]:
                 yield Finding(thing, "orphan", message, _SWEPT)
 
 
+def _unread(books: Books) -> Iterator[Finding]:
+    for host, inventory in books.inventories.items():
+        for one in inventory.unread_share_mounts:
+            thing = f"share {one.share_id} of server {one.server_id}"
+            message = f"host {host} cannot read how it is mounted: {one.why}"
+            yield Finding(thing, "host", message, _KEPT)
+
+
 def _stray_rules(books: Books) -> Iterator[Finding]:
     needed = {
         (row["share_id"], place["access_to"])
@@ -126,8 +136,9 @@ def _place(
     # Of a server that is off it may be unmounted without its answer having come: a start mounts it.
     runs = books.servers.get(row["server_id"], {}).get("vm_state") == "active"
     if state == "mounted" and runs and host in books.inventories:
-        mounts = books.inventories[host].share_mounts
-        used = {(one.server_id, one.share_id) for one in mounts}
+        inventory = books.inventories[host]
+        seen = [*inventory.share_mounts, *inventory.unread_share_mounts]
+        used = {(one.server_id, one.share_id) for one in seen}
         if (row["server_id"], row["share_id"]) not in used:
             message = f"host {host} has it not mounted"
             yield Finding(thing, "disagreement", message, _START)

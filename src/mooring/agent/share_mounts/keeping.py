@@ -27,6 +27,7 @@ from mooring.agent_api.guest_shares import (
     MountedShare,
     MountRequest,
     ShareClient,
+    UnreadMount,
 )
 from mooring.agent_api.shares import Protocol
 from mooring.errors import Conflict, Invalid, MooringError, Unavailable
@@ -154,18 +155,20 @@ class GuestShares:
         for share in shares:
             self._mounter(Path(share.path))
 
-    async def mounted(self) -> list[MountedShare]:
-        """Return whom shares are mounted for here."""
+    async def mounted(self) -> tuple[list[MountedShare], list[UnreadMount]]:
+        """Return whom shares are mounted for here, and of whom that cannot be read."""
         there = [path for one in self.mounters.values() for path in await one.mounted()]
-        return [
+        uses, unread = await run_to_end(self._users.look)
+        mounted = [
             MountedShare(
                 server_id=use.server_id,
                 share_id=use.share_id,
                 path=use.path,
                 mounted=Path(use.path) in there,
             )
-            for use in await run_to_end(self._users.all)
+            for use in uses
         ]
+        return mounted, unread
 
     async def leftovers(self) -> list[str]:
         """Return the mounts that belong to nobody."""
@@ -216,8 +219,9 @@ class GuestShares:
 
     async def _release(self, use: ShareUse) -> None:
         path = Path(use.path)
-        users = await run_to_end(lambda: self._users.of(path))
-        is_last = users == [use] and await run_to_end(self._users.are_known)
+        uses, unread = await run_to_end(self._users.look)
+        users = [one for one in uses if one.path == use.path]
+        is_last = users == [use] and not unread
         if is_last and not await self._has_guest(path):
             await self.mounters[use.protocol].unmount(path)
         await run_to_end(lambda: self._users.strike(use))
@@ -238,12 +242,18 @@ class GuestShares:
         )
 
     async def _know_again(self, server_id: str, share: GuestShare) -> None:
-        """Note a use that a guest's definition tells of and no file does, or a damaged one."""
+        """Note a use that a guest's definition tells of and no file does, or a damaged one.
+
+        One that the disk does not give stays as it is: it says more, and may be read again.
+        """
         try:
             known = await run_to_end(lambda: self._users.find(server_id, share.share_id))
         except DamagedRecord as error:
             log.warning("a share's use is noted anew", server_id=server_id, reason=str(error))
             known = None
+        except OSError as error:
+            log.warning("a share's use cannot be read", server_id=server_id, reason=str(error))
+            return
         if known is not None:
             return
         base = Path(share.path).parent
@@ -258,9 +268,10 @@ class GuestShares:
                 await run_to_end(lambda: self._users.note(use))  # noqa: B023 (awaited here)
 
     async def _unused(self, mounter: ShareMounter) -> list[Path]:
-        used = {use.path for use in await run_to_end(self._users.all)}
-        if not await run_to_end(self._users.are_known):
+        uses, unread = await run_to_end(self._users.look)
+        if unread:
             return []
+        used = {use.path for use in uses}
         return sorted(path for path in await mounter.mounted() if str(path) not in used)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from mooring.agent import files
+from mooring.agent_api.guest_shares import UnreadMount
 from mooring.agent_api.shares import Protocol
 
 
@@ -39,7 +40,7 @@ class ShareUsers:
             left.unlink(missing_ok=True)
 
     def find(self, server_id: str, share_id: str) -> ShareUse | None:
-        """Return a server's use of a share, or None. Raises DamagedRecord."""
+        """Return a server's use of a share, or None. Raises DamagedRecord, OSError."""
         return files.read_record(self._file(server_id, share_id), ShareUse, forced=True)
 
     def note(self, use: ShareUse) -> None:
@@ -51,19 +52,23 @@ class ShareUsers:
         self._file(use.server_id, use.share_id).unlink(missing_ok=True)
         files.sync_directory(self._directory)
 
-    def all(self) -> list[ShareUse]:
-        """Return all uses that can be read, by server and share."""
-        return self._listed.read()
+    def look(self) -> tuple[list[ShareUse], list[UnreadMount]]:
+        """Return all uses that can be read, by server and share, and those that cannot, with why.
+
+        Where there are any of these, nobody can tell of which mount they are.
+        """
+        found = self._listed.look()
+        return found, [_unread(path, why) for path, why in self._listed.damaged.items()]
 
     def of(self, path: Path) -> list[ShareUse]:
-        """Return those of a mount point."""
+        """Return those of a mount point that are not damaged. Raises OSError."""
         return [use for use in self._listed.read() if use.path == str(path)]
-
-    def are_known(self) -> bool:
-        """Whether all uses can be read: else there are some, and nobody can tell of which mount."""
-        self._listed.read()
-        return not self._listed.damaged
 
     def _file(self, server_id: str, share_id: str) -> Path:
         # No id has a dot in it, as it comes from the path of a verb.
         return self._directory / f"{server_id}.{share_id}.json"
+
+
+def _unread(path: Path, why: str) -> UnreadMount:
+    server_id, _, share_id = path.stem.partition(".")
+    return UnreadMount(server_id=server_id, share_id=share_id, why=why)
