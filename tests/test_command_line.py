@@ -7,6 +7,7 @@ import errno
 import pytest
 from click.testing import CliRunner
 
+from mooring import logs
 from mooring.command_line import run
 from mooring.config import Settings
 from mooring.main import cli
@@ -33,7 +34,14 @@ def test_what_can_be_no_name_is_not_asked_for(group: str, verb: str, given: str)
     assert f"{given!r} names nothing. Nothing was done; mooring {group} list" in done.stderr
 
 
-def test_a_file_of_somebody_else_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_of_somebody_else_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Loggers keep the first stream that they are given, and this test's is closed behind it.
+    def keep_loggers(_level: str) -> None: ...
+
+    monkeypatch.setattr(logs, "configure", keep_loggers)
+
     async def work(_settings: Settings) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/theirs/seal.key")
 

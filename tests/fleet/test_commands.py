@@ -270,7 +270,7 @@ def test_what_an_operator_does_wrong_is_told(site: Site) -> None:
     state, host = ("--state-dir", str(site.state)), ("--state-dir", str(site.directory / "h9"))
     assert "joined already" in site.refusal("host", "add", "h3", *state)
     assert "no name for a host" in site.refusal("host", "add", "a/b", *state)
-    assert "No host h7 was invited" in site.refusal("host", "show", "h7", *state)
+    assert "There is no host h7" in site.refusal("host", "show", "h7", *state)
     assert "Give --join TOKEN" in site.refusal("agent", *host)
     assert "no join token" in site.refusal("agent", *host, "--join", "x")
     both = ("--socket", "/tmp/x", "--name", "h2", "--join", "x")

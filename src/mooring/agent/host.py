@@ -188,10 +188,7 @@ async def show_inventory(call: Call[Agent]) -> Answer:
     """Answer everything on the host."""
     agent = call.agent
     held = await look_at_volumes(agent.drivers)
-    leftovers = held.leftovers + _stray_captures(agent, held)
-    if agent.runs_guests:
-        leftovers += await agent.hypervisor.leftovers()
-        leftovers += await agent.guest_shares.leftovers()
+    leftovers = held.leftovers + _stray_captures(agent, held) + await _left_by_guests(agent)
     guests = await agent.hypervisor.guests() if agent.runs_guests else []
     seen = await look_at_shares(agent.share_drivers)
     leftovers += seen.leftovers + agent.images.leftovers()
@@ -231,6 +228,12 @@ async def show_events(call: Call[Agent]) -> Answer:
 async def mounts_of(agent: Agent) -> tuple[list[MountedShare], list[UnreadMount]]:
     """Return whom a host has shares mounted for, and those unread; none where no guests run."""
     return await agent.guest_shares.mounted() if agent.runs_guests else ([], [])
+
+
+async def _left_by_guests(agent: Agent) -> list[str]:
+    if not agent.runs_guests:
+        return []
+    return [*await agent.hypervisor.leftovers(), *await agent.guest_shares.leftovers()]
 
 
 def _stray_captures(agent: Agent, held: SeenVolumes) -> list[str]:
