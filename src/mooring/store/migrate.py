@@ -13,13 +13,17 @@ import zlib
 from pathlib import Path
 
 from msgspec import Struct
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, text
 
 from mooring.errors import Bug, Conflict
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 COMMON = "common"
 _FILE = re.compile(r"^(\d{4})_\w+\.py$")
+_BEGUN = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'",
+    "postgresql": "SELECT to_regclass('alembic_version')",
+}
 
 
 class State(Struct, frozen=True):
@@ -49,7 +53,7 @@ def state(connection: Connection, service: str) -> State:
     chains = [revisions(chain) for chain in _chains(service)]
     has: frozenset[str] = frozenset()
     if _is_begun(connection):
-        rows = connection.execute(text("SELECT version_num FROM alembic_version"))
+        rows = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
         has = frozenset(str(row[0]) for row in rows)
     unknown = sorted(has.difference(*chains))
     if unknown:
@@ -70,9 +74,10 @@ def upgrade(engine: Engine, service: str) -> bool:
     Returns whether anything was done. Several processes may call this at once: one works, the
     others find it done.
     """
-    if is_newest(engine, service):
-        return False
     with engine.connect() as connection:
+        if state(connection, service).is_newest:
+            return False
+        connection.rollback()
         # Altering a table on SQLite copies and drops it, which foreign keys would refuse.
         _set_foreign_keys(connection, on=False)
         with connection.begin():
@@ -85,17 +90,9 @@ def upgrade(engine: Engine, service: str) -> bool:
     return True
 
 
-def is_newest(engine: Engine, service: str) -> bool:
-    """Return whether there is nothing to do. Raises Conflict as `state` does."""
-    with engine.connect() as connection:
-        return state(connection, service).is_newest
-
-
 def _is_begun(connection: Connection) -> bool:
-    """Whether the first revision has been there. Every start asks, so PostgreSQL by name alone."""
-    if connection.dialect.name == "sqlite":
-        return inspect(connection).has_table("alembic_version")
-    return connection.scalar(text("SELECT to_regclass('alembic_version')")) is not None
+    """Whether the first revision has been there. Every start asks, so by its table's name alone."""
+    return connection.exec_driver_sql(_BEGUN[connection.dialect.name]).scalar() is not None
 
 
 def _chains(service: str) -> list[str]:

@@ -94,11 +94,25 @@ class SqliteFile:
     def migrate(self) -> None:
         """Bring the tables to the newest revision. Raises Unavailable for a damaged file."""
         try:
-            damage.look(self._path, self._reads)
-            if not migrate.is_newest(self._reads, self.service):
+            if not self._is_newest():
                 migrate.upgrade(self._writes, self.service)
         except Exception as error:
             raise failures.translate(error) or error from error
+
+    def _is_newest(self) -> bool:
+        """Look at the file over the connection that its first reader has, too."""
+        lane = self._readers.take()
+        try:
+            with damage.told(self._path):
+                connection = lane.begin()
+                damage.look(self._path, connection)
+            found = migrate.state(connection, self.service).is_newest
+            connection.rollback()
+        except BaseException:
+            lane.abandon()
+            raise
+        self._readers.give_back(lane)
+        return found
 
     def read(self, call: Call[Any]) -> None:
         """Run one call that only looks."""
