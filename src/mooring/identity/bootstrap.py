@@ -22,6 +22,7 @@ from mooring.identity.tables import (
     ServiceRow,
     UserRow,
 )
+from mooring.store.prepared import Among, Prepared
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -43,6 +44,16 @@ SERVICE_NAMES = {
 
 _INTERFACES = ("public", "internal", "admin")
 _PEOPLE = {"admin": ("admin", "admin"), "demo": ("demo", "member")}
+_hashes: Among[tuple[str, str | None]] = Among(
+    lambda names: select(UserRow.name, UserRow.password_hash).where(
+        UserRow.domain_id == DOMAIN_ID, UserRow.name.in_(names)
+    )
+)
+_endpoints: Prepared[tuple[str, str, str, bool]] = Prepared(
+    select(ServiceRow.type, EndpointRow.interface, EndpointRow.url, EndpointRow.ours).join(
+        EndpointRow, EndpointRow.service_id == ServiceRow.id
+    )
+)
 
 
 async def ensure(
@@ -82,10 +93,7 @@ def restore_admin(tx: Session, password: str, *, now: datetime) -> None:
 
 def hashes(tx: Session, names: Sequence[str]) -> dict[str, str]:
     """Return the hashes of the passwords that people of the first domain have, by their names."""
-    query = select(UserRow.name, UserRow.password_hash).where(
-        UserRow.domain_id == DOMAIN_ID, UserRow.name.in_(names)
-    )
-    return {name: hashed for name, hashed in tx.execute(query) if hashed is not None}
+    return {name: hashed for name, hashed in _hashes.all(tx, names) if hashed is not None}
 
 
 def own_urls(tx: Session) -> dict[str, str]:
@@ -102,24 +110,19 @@ def _is_complete(
     tx: Session, urls: Mapping[str, str], region: str, known: Mapping[str, str]
 ) -> bool:
     """Tell whether nothing is to be done, as on every start but the first."""
-    if not all(_knows(tx, name, known) for name in SERVICE_USERS):
+    hashed = hashes(tx, SERVICE_USERS)
+    if not all(_knows(hashed, name, known) for name in SERVICE_USERS):
         return False
     # Under a release of before they could be taken what they work with.
     if not own.may_work(tx) or tx.get(RegionRow, region) is None:
         return False
-    rows = tx.execute(
-        select(ServiceRow.type, EndpointRow.interface, EndpointRow.url, EndpointRow.ours).join(
-            EndpointRow, EndpointRow.service_id == ServiceRow.id
-        )
-    ).all()
+    rows = _endpoints.all(tx)
     found = {(row[0], row[1]) for row in rows if not row[3] or row[2] == urls.get(row[0])}
     return found >= {(kind, interface) for kind in urls for interface in _INTERFACES}
 
 
-def _knows(tx: Session, name: str, known: Mapping[str, str]) -> bool:
-    row = users.by_name(tx, name, DOMAIN_ID)
-    hashed = row.password_hash if row is not None else None
-    return hashed is not None and passwords.check_random(known.get(name, ""), hashed)
+def _knows(hashed: Mapping[str, str], name: str, known: Mapping[str, str]) -> bool:
+    return name in hashed and passwords.check_random(known.get(name, ""), hashed[name])
 
 
 class _Bootstrap:
@@ -143,7 +146,7 @@ class _Bootstrap:
             self._people(known)
         for name in SERVICE_USERS:
             user_id, is_new = self._user(name, known)
-            if not is_new and not _knows(self.tx, name, known):
+            if not is_new and not _knows(hashes(self.tx, [name]), name, known):
                 self._set_password(user_id, name, known.get(name))
             self._grant(user_id, self._scope(SERVICE_PROJECT), *SERVICE_ROLES)
         self._catalogue(urls, region)

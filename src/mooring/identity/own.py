@@ -12,6 +12,7 @@ from sqlalchemy import select
 
 from mooring.errors import Forbidden
 from mooring.identity.tables import GrantRow, ProjectRow, RoleRow, UserRow
+from mooring.store.prepared import Among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,20 @@ SERVICE_USERS: tuple[str, ...] = ("compute", "volume", "image", "placement", "sh
 SERVICE_ROLES = ("admin", "service")
 """What each of the users has on the project."""
 
+_has: Among[tuple[str, str]] = Among(
+    lambda names: (
+        select(UserRow.name, RoleRow.name)
+        .join(GrantRow, GrantRow.user_id == UserRow.id)
+        .join(RoleRow, RoleRow.id == GrantRow.role_id)
+        .join(ProjectRow, GrantRow.scope == "project:" + ProjectRow.id)
+        .where(UserRow.domain_id == DOMAIN_ID, UserRow.name.in_(names), UserRow.enabled)
+        .where(
+            ProjectRow.domain_id == DOMAIN_ID,
+            ProjectRow.name == SERVICE_PROJECT,
+            ProjectRow.enabled,
+        )
+    )
+)
 _USED = {
     ProjectRow: ("Project", "the cloud's own services work in it"),
     UserRow: ("User", "one of the cloud's own services works as it"),
@@ -33,19 +48,7 @@ _USED = {
 
 def may_work(tx: Session) -> bool:
     """Tell whether every service's user is enabled and has its roles, on an enabled project."""
-    query = (
-        select(UserRow.name, RoleRow.name)
-        .join(GrantRow, GrantRow.user_id == UserRow.id)
-        .join(RoleRow, RoleRow.id == GrantRow.role_id)
-        .join(ProjectRow, GrantRow.scope == "project:" + ProjectRow.id)
-        .where(UserRow.domain_id == DOMAIN_ID, UserRow.name.in_(SERVICE_USERS), UserRow.enabled)
-        .where(
-            ProjectRow.domain_id == DOMAIN_ID,
-            ProjectRow.name == SERVICE_PROJECT,
-            ProjectRow.enabled,
-        )
-    )
-    found = {(user, role) for user, role in tx.execute(query)}
+    found = set(_has.all(tx, SERVICE_USERS))
     return found >= {(user, role) for user in SERVICE_USERS for role in SERVICE_ROLES}
 
 

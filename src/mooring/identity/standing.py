@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from sqlalchemy import Select, select
+from sqlalchemy import bindparam, select
 
 from mooring.errors import Unauthenticated
 from mooring.identity.tables import (
@@ -23,13 +23,46 @@ from mooring.identity.tables import (
     RoleRow,
     UserRow,
 )
+from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement
-    from sqlalchemy.orm import InstrumentedAttribute, Session
+    from sqlalchemy.orm import Session
 
+_implications: Prepared[tuple[str, str]] = Prepared(
+    select(ImplicationRow.prior_role_id, ImplicationRow.implied_role_id)
+)
+_names: Prepared[tuple[str, str]] = Prepared(select(RoleRow.id, RoleRow.name))
+_own_roles: Prepared[str] = Prepared(
+    select(GrantRow.role_id).where(
+        GrantRow.user_id == bindparam("of_user"), GrantRow.scope == bindparam("of_scope")
+    ),
+    str,
+)
+_group_roles: Prepared[str] = Prepared(
+    select(GroupGrantRow.role_id)
+    .join(MemberRow, MemberRow.group_id == GroupGrantRow.group_id)
+    .where(MemberRow.user_id == bindparam("of_user"), GroupGrantRow.scope == bindparam("of_scope")),
+    str,
+)
+_users: Prepared[tuple[str, bool, str, str, bool]] = Prepared(
+    select(UserRow.name, UserRow.enabled, DomainRow.id, DomainRow.name, DomainRow.enabled)
+    .join(DomainRow, DomainRow.id == UserRow.domain_id)
+    .where(UserRow.id == bindparam("of_user"))
+)
+_projects: Prepared[tuple[str, bool, str, str, bool, int]] = Prepared(
+    select(
+        ProjectRow.name,
+        ProjectRow.enabled,
+        DomainRow.id,
+        DomainRow.name,
+        DomainRow.enabled,
+        ProjectRow.token_generation,
+    )
+    .join(DomainRow, DomainRow.id == ProjectRow.domain_id)
+    .where(ProjectRow.id == bindparam("of_project"))
+)
 SYSTEM = "system:all"
 INVALID = "The request you have made requires authentication."
 """What everybody hears whose token or password does not do, whatever the reason."""
@@ -85,11 +118,9 @@ def find(
 def expand(tx: Session, role_ids: Iterable[str]) -> dict[str, str]:
     """Return ids and names of roles and all that they imply."""
     implied: dict[str, list[str]] = {}
-    for prior, then in tx.execute(
-        select(ImplicationRow.prior_role_id, ImplicationRow.implied_role_id)
-    ):
+    for prior, then in _implications.all(tx):
         implied.setdefault(prior, []).append(then)
-    names = {row[0]: row[1] for row in tx.execute(select(RoleRow.id, RoleRow.name))}
+    names = dict(_names.all(tx))
     found: dict[str, str] = {}
     waiting = list(role_ids)
     while waiting:
@@ -106,34 +137,22 @@ def scopes(tx: Session, user_id: str, kind: str) -> list[str]:
     own = select(GrantRow.scope).where(
         GrantRow.user_id == user_id, GrantRow.scope.startswith(prefix)
     )
-    by_group = _by_group(GroupGrantRow.scope, user_id, GroupGrantRow.scope.startswith(prefix))
+    by_group = (
+        select(GroupGrantRow.scope)
+        .join(MemberRow, MemberRow.group_id == GroupGrantRow.group_id)
+        .where(MemberRow.user_id == user_id, GroupGrantRow.scope.startswith(prefix))
+    )
     found = {*tx.scalars(own), *tx.scalars(by_group)}
     return sorted(scope.partition(":")[2] for scope in found)
 
 
 def _granted(tx: Session, user_id: str, scope: str) -> list[str]:
-    own = select(GrantRow.role_id).where(GrantRow.user_id == user_id, GrantRow.scope == scope)
-    by_group = _by_group(GroupGrantRow.role_id, user_id, GroupGrantRow.scope == scope)
-    return [*tx.scalars(own), *tx.scalars(by_group)]
-
-
-def _by_group(
-    column: InstrumentedAttribute[str], user_id: str, condition: ColumnElement[bool]
-) -> Select[str]:
-    """Select from what the groups of a user were given."""
-    return (
-        select(column)
-        .join(MemberRow, MemberRow.group_id == GroupGrantRow.group_id)
-        .where(MemberRow.user_id == user_id, condition)
-    )
+    given = {"of_user": user_id, "of_scope": scope}
+    return [*_own_roles.all(tx, **given), *_group_roles.all(tx, **given)]
 
 
 def _user(tx: Session, user_id: str) -> Place:
-    row = tx.execute(
-        select(UserRow.name, UserRow.enabled, DomainRow.id, DomainRow.name, DomainRow.enabled)
-        .join(DomainRow, DomainRow.id == UserRow.domain_id)
-        .where(UserRow.id == user_id)
-    ).one_or_none()
+    row = _users.first(tx, of_user=user_id)
     if row is None or not row[1] or not row[4]:
         raise Unauthenticated(INVALID, private=f"user {user_id} is gone or disabled")
     return Place(user_id, row[0], row[2], row[3])
@@ -142,18 +161,7 @@ def _user(tx: Session, user_id: str) -> Place:
 def _place(tx: Session, scope: str) -> Place | None:
     kind, _, place_id = scope.partition(":")
     if kind == "project":
-        row = tx.execute(
-            select(
-                ProjectRow.name,
-                ProjectRow.enabled,
-                DomainRow.id,
-                DomainRow.name,
-                DomainRow.enabled,
-                ProjectRow.token_generation,
-            )
-            .join(DomainRow, DomainRow.id == ProjectRow.domain_id)
-            .where(ProjectRow.id == place_id)
-        ).one_or_none()
+        row = _projects.first(tx, of_project=place_id)
         if row is not None and row[1] and row[4]:
             return Place(place_id, row[0], row[2], row[3], row[5])
     elif kind == "domain":

@@ -12,7 +12,7 @@ from functools import cache
 from typing import cast
 
 from msgspec import Struct
-from sqlalchemy import Table, bindparam, delete, insert, select, update
+from sqlalchemy import Integer, Table, bindparam, delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from mooring.saga.define import Lock
@@ -36,6 +36,14 @@ class Held(Struct, frozen=True):
     seq: int
 
 
+_counter: Prepared[int] = Prepared(
+    select(_counters.c.value).where(_counters.c.name == GENERATION), int
+)
+_raise = Prepared(
+    update(_counters).where(
+        _counters.c.name == GENERATION, _counters.c.value < bindparam("least", type_=Integer)
+    )
+)
 _draw = Prepared(
     update(_counters)
     .where(_counters.c.name == GENERATION)
@@ -68,11 +76,12 @@ def raise_counter(tx: Session, unix_time: int) -> None:
     One that was restored is behind its hosts, which refuse what comes with less than they have
     seen. Fewer numbers are drawn than seconds pass.
     """
-    if tx.get(CounterRow, GENERATION) is None:
+    known = _counter.first(tx)
+    if known is None:
         tx.add(CounterRow(name=GENERATION, value=unix_time))
         tx.flush()
-    behind = update(CounterRow).where(CounterRow.name == GENERATION, CounterRow.value < unix_time)
-    tx.execute(behind.values(value=unix_time))
+    elif known < unix_time:
+        _raise.run(tx, {"value": unix_time, "least": unix_time})
 
 
 def draw(tx: Session) -> int:

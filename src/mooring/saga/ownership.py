@@ -12,13 +12,23 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, DateTime, Table, func, literal_column, select, update
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from mooring.errors import Conflict
 from mooring.saga import engines, locks
 from mooring.saga.tables import SagaRow
 from mooring.store.base import Store
+from mooring.store.prepared import Prepared
 
 if TYPE_CHECKING:
     from mooring.fence.operation import Operation
@@ -28,6 +38,32 @@ LEASE_S = 5.0
 RENEW_S = 1.5
 CLAIM_AT_ONCE = 100
 _sagas = cast("Table", SagaRow.__table__)
+
+
+def _database_time() -> ColumnElement[datetime]:
+    return func.clock_timestamp(type_=DateTime(timezone=True))
+
+
+_unfinished_ids = select(_sagas.c.id).where(_sagas.c.state != "ended").order_by(_sagas.c.created_at)
+_unfinished: Prepared[str] = Prepared(_unfinished_ids, str)
+_lapsed: Prepared[str] = Prepared(
+    _unfinished_ids.where(_sagas.c.lease_until < _database_time())
+    .limit(CLAIM_AT_ONCE)
+    .with_for_update(skip_locked=True),
+    str,
+)
+_gives_up = (_sagas.c.state == "locked") & (_sagas.c.abort > 0) & _sagas.c.wake_at.is_not(None)
+_runnable: Prepared[tuple[str, int]] = Prepared(
+    select(_sagas.c.id, _sagas.c.abort).where(
+        _sagas.c.owner == bindparam("of_owner"), (_sagas.c.state == "ready") | _gives_up
+    )
+)
+_waits = (_sagas.c.state == "parked") | (_sagas.c.state == "locked")
+_resting: Prepared[tuple[str, datetime, datetime]] = Prepared(
+    select(_sagas.c.id, _sagas.c.wake_at, _sagas.c.updated_at).where(
+        _sagas.c.owner == bindparam("of_owner"), _waits, _sagas.c.wake_at.is_not(None)
+    )
+)
 
 
 def is_shared(store: Store) -> bool:
@@ -53,11 +89,7 @@ def claim(tx: Session, store: Store, owner: str, *, everything: bool, now: datet
     With `everything` each unfinished saga is taken, whoever owned it. Those that wait for locks
     begin to wait anew: while nobody advanced sagas, no holder could end either.
     """
-    query = select(_sagas.c.id).where(_sagas.c.state != "ended").order_by(_sagas.c.created_at)
-    if not everything:
-        query = query.where(_sagas.c.lease_until < _database_time()).limit(CLAIM_AT_ONCE)
-        query = query.with_for_update(skip_locked=True)
-    found = list(tx.execute(query).scalars())
+    found = (_unfinished if everything else _lapsed).all(tx)
     if found:
         mine = update(_sagas).where(_sagas.c.state != "ended")
         mine = mine if everything else mine.where(_sagas.c.id.in_(found))
@@ -91,25 +123,12 @@ def runnable(tx: Session, owner: str) -> list[tuple[str, int]]:
     That is those that are ready, be it by a signal, and those that were to wait for locks and are
     to give up (`wake_at`).
     """
-    gives_up = (_sagas.c.state == "locked") & (_sagas.c.abort > 0) & _sagas.c.wake_at.is_not(None)
-    query = select(_sagas.c.id, _sagas.c.abort).where(
-        _sagas.c.owner == owner, (_sagas.c.state == "ready") | gives_up
-    )
-    return list(tx.execute(query))
+    return _runnable.all(tx, of_owner=owner)
 
 
 def resting(tx: Session, owner: str) -> list[tuple[str, datetime, datetime]]:
     """Return what waits for a time, or for a lock until then: id, wake time, when it said so."""
-    query = select(_sagas.c.id, _sagas.c.wake_at, _sagas.c.updated_at).where(
-        _sagas.c.owner == owner,
-        _sagas.c.state.in_(("parked", "locked")),
-        _sagas.c.wake_at.is_not(None),
-    )
-    return list(tx.execute(query))
-
-
-def _database_time() -> ColumnElement[datetime]:
-    return func.clock_timestamp(type_=DateTime(timezone=True))
+    return _resting.all(tx, of_owner=owner)
 
 
 def require_lease(tx: Session, run: Run[Any]) -> None:
