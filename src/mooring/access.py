@@ -224,4 +224,6 @@ def _clouds(passwords: Mapping[str, str], public_url: str, settings: Settings) -
         }
         for cloud, (user, project) in _CLOUDS.items()
     }
-    return yaml.safe_dump({"clouds": clouds}, sort_keys=False).encode()
+    # The one in C, where PyYAML was built with it: every start writes the file.
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return yaml.dump({"clouds": clouds}, Dumper=dumper, sort_keys=False).encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from mooring.errors import Bug, NotFound
@@ -21,6 +22,15 @@ class _Node:
         self.fixed: dict[str, _Node] = {}
         self.named: _Node | None = None
         self.routes: dict[str, list[Route]] = {}
+
+    def add(self, part: str) -> _Node:
+        """Return a new node for a segment that follows this one."""
+        node = _Node()
+        if _is_named(part):
+            self.named = node
+        else:
+            self.fixed[part] = node
+        return node
 
 
 class Match:
@@ -65,11 +75,8 @@ class Routes:
     def _add(self, route: Route) -> None:
         node = self._root
         for part in _parts(route.path):
-            if _is_named(part):
-                node.named = node.named or _Node()
-                node = node.named
-            else:
-                node = node.fixed.setdefault(part, _Node())
+            following = node.named if _is_named(part) else node.fixed.get(part)
+            node = following or node.add(part)
         others = node.routes.setdefault(route.method, [])
         for other in others:
             if bool(other.action) != bool(route.action):
@@ -118,12 +125,14 @@ def _descend(node: _Node, parts: Sequence[str], at: int, values: list[str]) -> _
     return found
 
 
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part]
+@cache
+def _parts(path: str) -> tuple[str, ...]:
+    """Return the segments of a registered path. Every start and every request asks for them."""
+    return tuple(part for part in path.split("/") if part)
 
 
 def _is_named(part: str) -> bool:
-    return part.startswith("{") and part.endswith("}")
+    return part[0] == "{" and part[-1] == "}"
 
 
 def _overlap(one: Route, other: Route) -> bool:
