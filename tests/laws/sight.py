@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from mooring.image.tables import Base as ImageBase
 from mooring.placement.tables import Base as PlacementBase
 from mooring.share.tables import Base as ShareBase
 from mooring.store.base import UtcTime
+from mooring.store.prepared import Prepared
 from mooring.volume.tables import Base as VolumeBase
 from tests.cloud import SimulatedCloud
 
@@ -108,18 +110,22 @@ def _read_drives(host: str, agent: Agent) -> Iterator[dict[str, Any]]:
         yield {"host": host, "server": file.parent.name, "file": file.name, "told": told}
 
 
+@cache
+def _rows_of(table: Table) -> Prepared[tuple[Any, ...]]:
+    return Prepared(select(table))
+
+
 def _read(tx: Session, tables: list[Table]) -> dict[str, list[dict[str, Any]]]:
     return {
-        table.name: [_row(table, dict(row)) for row in tx.execute(select(table)).mappings()]
+        table.name: [_row(table, values) for values in _rows_of(table).all(tx)]
         for table in tables
         if table.name not in _LOCKS
     }
 
 
-def _row(table: Table, row: dict[str, Any]) -> dict[str, Any]:
+def _row(table: Table, values: Sequence[Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
-    for column in table.columns:
-        value = row[column.name]
+    for column, value in zip(table.columns, values, strict=True):
         if column.name in _COUNTERS or (column.name == "id" and isinstance(value, int)):
             continue
         hidden = isinstance(column.type, UtcTime | LargeBinary) or column.name in _SECRETS | _RANDOM
