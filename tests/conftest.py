@@ -23,7 +23,7 @@ from tests.postgres import (
     postgres_wire,
     wired_url,
 )
-from tests.sampling import choose, leave_out, spread
+from tests.sampling import COLLECTED, choose, leave_out, spread
 
 __all__ = [
     "database",
@@ -85,6 +85,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what uses the fixture `golden`, so that `make golden` finds it; choose if asked to."""
+    config.stash[COLLECTED] = [item.nodeid for item in items]
     for item in items:
         if "golden" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.golden)

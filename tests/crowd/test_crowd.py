@@ -15,8 +15,8 @@ from tests.crowd.clients import SERVICES, Crowd, with_two_pools
 from tests.crowd.routes import writing_routes
 
 pytestmark = pytest.mark.anyio
-SAMPLE = 2
-"""Services of a brief run, on both databases: one with many routes takes a minute."""
+SAMPLE = 1
+"""Services of a short run, each on one of the databases: one with many routes takes a minute."""
 
 
 @pytest.fixture

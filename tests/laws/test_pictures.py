@@ -2,7 +2,7 @@
 
 The pages of docs/flows are written by this: a picture of the calls in order, and a row for each
 call that changes something. So each row was tried, and the doctor found nothing after it; a short
-run tries some of them anew.
+run draws some of the pages anew, and tries one row of each.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.sampling import choose
 
 pytestmark = pytest.mark.anyio
 CHECKOUT = Path(__file__).parents[2]
-TRIED = 1
-"""Rows of each page that are tried, unless all are asked for."""
+DRAWN, TRIED = 12, 1
+"""Pages that are drawn, and rows of each of them that are tried, unless all are asked for."""
 
 
 class Page(Struct, frozen=True):
@@ -35,6 +35,9 @@ class Page(Struct, frozen=True):
     title: str
     request: str
     scenario: str
+
+    def __str__(self) -> str:
+        return self.name
 
 
 PAGES = [
@@ -249,17 +252,17 @@ class End(Struct, frozen=True):
     things: tuple[str, ...]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.cases(PAGES, DRAWN)
 async def test_each_call_that_is_refused_for_good_leaves_what_its_page_says(
     trials: Trials,
-    page: Page,
+    case: Page,
     golden: Callable[[str, str], None],
     pytestconfig: pytest.Config,
 ) -> None:
-    [scenario] = [one for one in SCENARIOS if one.name == page.scenario]
+    [scenario] = [one for one in SCENARIOS if one.name == case.scenario]
     before = await find_state(trials, scenario)
     arrows, done = await run(trials, scenario)
-    file = f"docs/flows/{page.name}.md"
+    file = f"docs/flows/{case.name}.md"
     changing = [(number, arrow.step) for number, arrow in enumerate(arrows, 2) if arrow.step]
     tried = choose(pytestconfig, file, changing, TRIED)
     rows: list[str] = []
@@ -270,7 +273,7 @@ async def test_each_call_that_is_refused_for_good_leaves_what_its_page_says(
             rows.append(f"{row}{tell(end, before, done)} |")
         else:
             rows.append(find_row(file, row))
-    golden(file, "\n".join([*_head(page, arrows, done), *rows, ""]))
+    golden(file, "\n".join([*_head(case, arrows, done), *rows, ""]))
 
 
 def find_row(file: str, begin: str) -> str:

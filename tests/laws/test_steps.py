@@ -238,7 +238,7 @@ class Neighbour(Struct, frozen=True):
 NEIGHBOURS = [Neighbour(scenario, part) for scenario in SCENARIOS for part in range(4)]
 
 
-@pytest.mark.cases(NEIGHBOURS, 4)
+@pytest.mark.cases(NEIGHBOURS, 2)
 @pytest.mark.parametrize("error", [Conflict, Unavailable, Crash], ids=lambda kind: kind.__name__)
 async def test_what_befalls_a_neighbour_s_saga_befalls_its_caller_too(
     trials: Trials, case: Neighbour, error: type[BaseException]

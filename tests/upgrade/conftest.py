@@ -10,7 +10,7 @@ from tests.laws.trials import Trials
 from tests.sampling import choose
 from tests.upgrade.states import KEPT, open_archive
 
-SAMPLE = 20
+SAMPLE = 12
 RELEASES = sorted(path.name.removesuffix(".json.xz") for path in KEPT.glob("*.json.xz"))
 
 
