@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -34,14 +35,30 @@ def test_what_can_be_no_name_is_not_asked_for(group: str, verb: str, given: str)
     assert f"{given!r} names nothing. Nothing was done; mooring {group} list" in done.stderr
 
 
-def test_a_file_of_somebody_else_is_named_in_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    # Loggers keep the first stream that they are given, and this test's is closed behind it.
+@pytest.fixture
+def loggers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loggers keep the first stream that they are given, and a test's is closed behind it."""
+
     def keep_loggers(_level: str) -> None: ...
 
     monkeypatch.setattr(logs, "configure", keep_loggers)
 
+
+@pytest.mark.usefixtures("loggers_stay")
+def test_a_control_plane_without_its_database_says_what_its_operator_can_do(tmp_path: Path) -> None:
+    # Nothing listens on the first port: it is of a service that no system starts.
+    where = ("--listen", "127.0.0.1:0", "--database", "postgresql://127.0.0.1:1/none")
+    done = CliRunner().invoke(cli, ["serve", "--state-dir", str(tmp_path), *where])
+    assert done.exit_code == 1
+    [line] = done.stderr.splitlines()
+    assert "The PostgreSQL database that the setting database (--database) names" in line
+    assert "does not answer: connection failed" in line
+    assert "Nothing was changed" in line
+    assert line.endswith("then give this command again.")
+
+
+@pytest.mark.usefixtures("loggers_stay")
+def test_a_file_of_somebody_else_is_named_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     async def work(_settings: Settings) -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "/theirs/seal.key")
 

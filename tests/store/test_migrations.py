@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Generator
@@ -206,9 +207,32 @@ def test_a_revision_that_fails_leaves_the_database_as_it_was(engine: Engine, har
         assert migrate.state(connection, "harbour").has == {"harbour_0001"}
 
 
-async def test_an_unreachable_server_is_unavailable(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable):
-        await open_store(f"postgresql:///mooring?host={tmp_path}", "test")
+async def test_an_unreachable_server_is_unavailable_and_its_operator_told(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as found:
+        await open_store(f"postgresql://me:secret@/mooring?host={tmp_path}", "test")
+    told = found.value.public
+    assert "the setting database (--database) names does not answer: " in told
+    assert str(tmp_path) in told, "where it was looked for"
+    assert told.endswith(
+        "Nothing was changed in it. See that it runs and lets this machine in, then give this "
+        "command again."
+    )
+    assert "secret" not in told
+    assert "tell the operator" not in told
+
+
+async def test_a_file_that_cannot_be_changed_is_told_to_the_operator(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mooring.limits.STORE_BUSY_TIMEOUT_S", 0.01)
+    file = tmp_path / "test.sqlite"
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Unavailable, match=r"database is locked.* no other process has it") as found:
+        await open_store(str(tmp_path), "test")
+    assert found.value.public.startswith(f"The database file {file} cannot be used: ")
+    assert "tell the operator" not in found.value.public
+    other.close()
 
 
 def test_a_revision_is_written_from_the_tables(

@@ -14,6 +14,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from mooring.errors import Bug, Invalid, MooringError, Unavailable
 
 _RETRY = "Ask again; if it stays so, tell the operator."
+OF_FILE = (
+    "What was to change in its tables is changed wholly or not at all. See that no other process "
+    "has it, that this user may write it and that its disk has room, then give this command again."
+)
+"""What is said of a file that does not open, behind why."""
 _SQLITE_FULL = sqlite3.SQLITE_FULL
 _SQLITE: dict[int, str] = {
     sqlite3.SQLITE_BUSY: "another process holds the database file",
@@ -74,6 +79,19 @@ def translate(error: BaseException, *, reading: bool = False) -> MooringError | 
     if isinstance(error.orig, sqlite3.Error):
         return _from_sqlite(error.orig)
     return _from_postgresql(error)
+
+
+def at_start(error: Exception, what: str, then: str) -> Exception:
+    """Return what ends the opening of a database, told to the operator who has started that.
+
+    `what` says which database it is and begins the message, before why; `then` says how it stands
+    now and what to do, and ends it. What is no failure of a database is returned as it is.
+    """
+    found = translate(error)
+    if not isinstance(found, Unavailable):
+        return found or error
+    why = " ".join(str(getattr(error, "orig", None) or error).split())
+    return type(found)(f"{what}: {why}. {then}", private=found.private)
 
 
 def is_of_database(error: BaseException) -> bool:

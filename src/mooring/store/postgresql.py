@@ -36,6 +36,10 @@ from mooring.timings import Timing
 T = TypeVar("T")
 _FIRST_PAUSE_S = 0.005
 _LONGEST_PAUSE_S = 0.25
+_AWAY = "The PostgreSQL database that the setting database (--database) names does not answer"
+_AGAIN = "See that it runs and lets this machine in, then give this command again."
+_UNTOUCHED = f"Nothing was changed in it. {_AGAIN}"
+_WHOLE = f"What was to change in its tables is changed wholly or not at all. {_AGAIN}"
 _number = text("SELECT CAST(pg_current_xact_id_if_assigned() AS text)")
 _outcome = text("SELECT pg_xact_status(CAST(:number AS xid8))")
 _end_backend = text(
@@ -223,9 +227,13 @@ def _repeat(attempt: Callable[[], None]) -> None:
 async def open_store(location: str, service: str, probe: Probe | None) -> PostgresqlStore:
     """Open the schema `service` of the database at `location`, migrated when needed."""
     engine = create_schema_engine(location, service)
+    then = _UNTOUCHED
     try:
+        # By itself: what fails here has changed nothing.
+        await asyncio.to_thread(lambda: engine.connect().close())
+        then = _WHOLE
         await asyncio.to_thread(migrate.upgrade, engine, service)
     except Exception as error:
         engine.dispose()
-        raise failures.translate(error) or error from error
+        raise failures.at_start(error, _AWAY, then) from error
     return PostgresqlStore(engine, service, probe)

@@ -97,7 +97,8 @@ class SqliteFile:
             if not self._is_newest():
                 migrate.upgrade(self._writes, self.service)
         except Exception as error:
-            raise failures.translate(error) or error from error
+            what = f"The database file {self._path} cannot be used"
+            raise failures.at_start(error, what, failures.OF_FILE) from error
 
     def _is_newest(self) -> bool:
         """Look at the file over the connection that its first reader has, too."""
