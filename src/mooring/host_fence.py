@@ -115,7 +115,7 @@ def none_is_set(host: str) -> Conflict:
     return Conflict(
         f"Host {host} was not fenced: no fence command is set, and nothing was changed. Give every "
         "process of the control plane the setting fence_command, or make sure by hand that the "
-        "host is off, and say so: openstack compute service set --down HOST nova-compute."
+        f"host is off, and say so: openstack compute service set --down {host} nova-compute."
     )
 
 

@@ -32,10 +32,12 @@ SIGNS = {"forward": ">", "back": "<", "failing": "!", "leaving": "!", "owing": "
 """How a timeline shows which way each step went."""
 _WATCH_S = 0.5
 _ENDED = ("done", "undone", "failed", "absorbed")
-_ADVICE = """What waits for a silent host goes on when it answers. If it is gone for good, then
-- switch it off and force it down: openstack compute service set --down HOST nova-compute
-- reset what its volumes wait in: openstack volume set --state STATE VOLUME"""
-_ABORT = "- abort what can still turn back, by mooring operations abort ID: "
+_ADVICE = "What waits for a silent host goes on when it answers. If it is gone for good, then"
+_DOWN = (
+    "- switch it off and force it down: openstack compute service set --down {host} nova-compute"
+)
+_RESET = "- reset what its volumes wait in: openstack volume set --state STATE VOLUME"
+_ABORT = "- abort what can still turn back: mooring operations abort {operation}"
 
 
 class RunningCloud:
@@ -120,10 +122,14 @@ def _say_silent(silent: Mapping[str, str], may_abort: Sequence[str]) -> None:
     """Name the silent hosts, and what helps whoever waits for them."""
     for said in silent.values():
         _say(said)
-    if silent:
-        _say(_ADVICE)
-    if silent and may_abort:
-        _say(_ABORT + " ".join(may_abort))
+    if not silent:
+        return
+    _say(_ADVICE)
+    for host in silent:
+        _say(_DOWN.format(host=host))
+    _say(_RESET)
+    for operation in may_abort:
+        _say(_ABORT.format(operation=operation))
 
 
 async def show_operation(cloud: RunningCloud, operation_id: str) -> None:

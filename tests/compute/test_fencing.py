@@ -96,7 +96,7 @@ async def test_without_a_command_it_is_told_what_to_do(cloud: ComputeCloud) -> N
     answer = await fence(cloud, "host1")
     assert answer.status == 409
     assert "fence_command" in answer.text
-    assert "openstack compute service set --down" in answer.text
+    assert "openstack compute service set --down host1 nova-compute" in answer.text
     assert (await show_fence(cloud, "host1"))["status"] == "never"
 
 

@@ -8,8 +8,11 @@ import pytest
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from mooring.compute.hosts.sagas.fence_host import FENCE_HOST
 from mooring.compute.tables import HostFencing, Migration
+from mooring.doctor.examine import look
 from mooring.image.tables import ImageRow, UploadRow
+from mooring.saga.tables import SagaRow
 from tests.cloud import SimulatedCloud
 
 pytestmark = pytest.mark.anyio
@@ -50,6 +53,19 @@ async def test_a_host_whose_fence_has_no_operation_is_found(cloud: SimulatedClou
     assert await cloud.complaints() == [
         f"host h1: it is being fenced since {now}, and no operation"
     ]
+
+
+async def test_an_operation_that_is_stuck_is_advised_upon_by_its_id(cloud: SimulatedCloud) -> None:
+    now = cloud.clock.now()
+    row = {"id": "op1", "name": FENCE_HOST.name, "version": FENCE_HOST.version, "stuck": True}
+    row |= {"state": "ready", "heading": "forward", "step": "end_host", "owner": "nobody"}
+    row |= {"notes": {"host": "h1", "user_id": "admin"}, "lease_until": now + timedelta(hours=1)}
+    row |= {"created_at": now, "updated_at": now}
+    await cloud.cloud.stores["compute"].write(lambda tx: tx.add(SagaRow(**row)))
+    found = await look(cloud.every_store(), cloud.known_agents, cloud.clock, cloud.settings)
+    [advice] = [one.advice for one in found if one.resource == "operation op1"]
+    assert "mooring operations show op1." in advice
+    assert advice.endswith("mooring operations abort op1")
 
 
 async def test_a_move_that_no_operation_ends_is_found(cloud: SimulatedCloud) -> None:

@@ -214,3 +214,20 @@ async def test_the_audit_log_says_who_was_let_in_and_apart_who_was_not(
     assert (told["what"], told["status"], told["address"]) == ("refused", 403, "192.0.2.7")
     assert "guessed" not in line
     assert read_token(token).secret not in (tmp_path / FILE).read_text()
+
+
+async def test_a_host_that_is_being_removed_is_told_by_name_what_lets_it_back(
+    fleet: Fleet, store: Store
+) -> None:
+    token, _ = await fleet.invite("h2", ["compute"], HERE)
+    asked = knock(token, certificates.new_key())
+    await fleet.join(asked)
+
+    def leave(tx: Session) -> None:
+        row = joining.find(tx, "h2")
+        assert row is not None
+        row.status = "leaving"
+
+    await store.write(leave)
+    with pytest.raises(Conflict, match=r"being removed\. .* mooring host add h2\."):
+        await fleet.join(asked)

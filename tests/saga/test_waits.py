@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mooring.bulkhead import Hindrance
 from mooring.errors import Conflict, Unavailable
 from mooring.saga import operations
 from mooring.saga.operations import Summary
+from mooring.saga.slots import write_hindrance
+from mooring.saga.waiting import no_way_back
 from tests.saga.shop import SEND, Desk
 from tests.saga.test_ending import DELIVER, GIVE_AWAY
 
@@ -54,8 +57,15 @@ async def test_a_refused_abort_says_what_helps_before_the_first_attempt_has_ende
     saga_id = await desk.start(DELIVER, "o1")
     await desk.engine.schedule.quiet()
     assert not (await _shown(desk)).may_abort
-    with pytest.raises(Conflict, match="service set --down HOST nova-compute"):
+    told = rf"mooring operations show {saga_id}\..* service set --down HOST nova-compute"
+    with pytest.raises(Conflict, match=told):
         await desk.store.write(lambda tx: desk.engine.abort(tx, saga_id, insists=True))
+
+
+def test_a_refused_abort_names_the_host_where_the_bookmark_has_it() -> None:
+    told = no_way_back("op1", write_hindrance(Hindrance("h2", None))).public
+    assert "mooring operations show op1. " in told
+    assert "openstack compute service set --down h2 nova-compute" in told
 
 
 async def test_an_abort_is_offered_for_what_may_be_forgone_once_it_was_tried(desk: Desk) -> None:

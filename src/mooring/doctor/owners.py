@@ -45,7 +45,7 @@ def _operations(books: Books) -> Iterator[Finding]:
             message = f"{work.name} has been tried for more than an hour"
             advice = (
                 f"See why: mooring operations show {work.id}. What waits for a host that is gone "
-                "for good ends by mooring operations abort"
+                f"for good ends by mooring operations abort {work.id}"
             )
             yield Finding(thing, "operation", message, advice)
 

@@ -107,7 +107,10 @@ def join(tx: Session, authority: Held, asked: JoinRequest, now: datetime) -> Joi
             "it is from another cloud. Ask for a new one: mooring host add NAME."
         )
     if row.status == "leaving":
-        raise Conflict(f"Host {row.name} is being removed. Ask for a new token: mooring host add.")
+        raise Conflict(
+            f"Host {row.name} is being removed. Once it is out, ask for a new token: mooring host "
+            f"add {row.name}."
+        )
     if wish.name != row.name:
         raise Forbidden(f"This token is for host {row.name}, not for {wish.name[:80]}.")
     if row.status != "invited" and row.key_digest != wish.key_digest:

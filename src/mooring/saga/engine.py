@@ -46,10 +46,6 @@ ANSWER_WAIT_S = 60.0
 END_WAIT_S = 10.0
 """How long `end` waits at a time: its caller may be a saga, which holds a slot until the answer."""
 GATEWAY_TIMEOUT = 504
-_ADVICE = (
-    " What it waits for: mooring operations show. A host that is gone for good: switch it off and "
-    "force it down (openstack compute service set --down HOST nova-compute)."
-)
 log = structlog.get_logger()
 _sagas = cast("Table", SagaRow.__table__)
 
@@ -274,8 +270,7 @@ class Engine(Generic[S]):
             if is_asker:
                 self._tell_given_up(tx, mark)
                 return
-            message = f"Operation {saga_id} is past the point of return; it will be finished."
-            raise Conflict(message + _ADVICE)
+            raise waiting.no_way_back(saga_id, mark.waits_for if insists else "")
         self._ask_abort(tx, saga_id, ABORT_ASKED)
 
     async def end(self, saga_ids: Sequence[str]) -> None:

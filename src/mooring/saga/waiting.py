@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from mooring import typed
 from mooring.bulkhead import Hindrance
 from mooring.clock import Clock
+from mooring.errors import Conflict
 from mooring.limits import HOST_WORD_S
 from mooring.saga.define import REGISTRY, Heading, Saga
 from mooring.saga.journal import ABORT_INSISTED
@@ -85,6 +86,20 @@ def stand(saga: Saga[Any], notes: Any, heading: Heading, step: str, item: str) -
 def was_tried(attempts: int, waits_for: str) -> bool:
     """Whether a saga has tried its present step: before that nothing of it can be forgone."""
     return attempts > 0 or read_hindrance(waits_for) is not None
+
+
+def no_way_back(saga_id: str, waits_for: str) -> Conflict:
+    """Return what tells that an operation cannot be aborted, and what helps whoever waits for it.
+
+    `waits_for` is the bookmark's: it may have the host; empty for who is not to know that.
+    """
+    hindrance = read_hindrance(waits_for)
+    host = hindrance.host if hindrance else "HOST"
+    return Conflict(
+        f"Operation {saga_id} is past the point of return; it will be finished. What it waits for: "
+        f"mooring operations show {saga_id}. A host that is gone for good: switch it off and force "
+        f"it down (openstack compute service set --down {host} nova-compute)."
+    )
 
 
 def find_waits(tx: Session, engine: Engine, saga_ids: Sequence[str]) -> dict[str, Wait]:
