@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 import socket
 from contextlib import ExitStack
 from ipaddress import ip_address
@@ -16,7 +17,7 @@ from mooring.agent.app import hold
 from mooring.agent.main import serve, serve_afar
 from mooring.agent.settings import AgentSettings
 from mooring.agent.storage_file import read_storage
-from mooring.agent_api.joining import JoinToken, read_token
+from mooring.agent_api.joining import JoinToken, check_name, read_token
 from mooring.errors import Invalid
 from mooring.probe import from_setting
 
@@ -56,7 +57,8 @@ class Way(Struct, frozen=True, kw_only=True):
 async def run_agent(settings: Settings, way: Way, say: Callable[[str], None]) -> None:
     """Serve one host until a signal ends it; its guests go on.
 
-    Raises Invalid for ways that contradict each other, and as `serve` and `enter` do.
+    Raises Invalid for ways that contradict each other and for a name that no host can have, before
+    anything is made, and as `serve` and `enter` do.
     """
     probe = from_setting(settings.kill_at)
     if way.socket_path is None:
@@ -68,8 +70,20 @@ async def run_agent(settings: Settings, way: Way, say: Callable[[str], None]) ->
         raise Invalid(
             "An agent has a --socket and a --name, or it joins a cloud: give --join alone."
         )
+    _check_name(way.name)
     wanted = _wanted(settings, way.name, roles=way.roles or BOTH)
     await serve(wanted, way.socket_path, probe=probe, ready=_ready(str(way.socket_path), say))
+
+
+def _check_name(name: str) -> None:
+    """Raise Invalid for a name that no host can have, unless it is one that `mooring up` gives.
+
+    Those begin with the machine's own, which may be one that nobody would choose.
+    """
+    machine = platform.node()
+    stem, _, number = name.rpartition("-")
+    if name != machine and not (stem == machine and number.isdecimal()):
+        check_name(name)
 
 
 async def _run_member(

@@ -11,6 +11,7 @@ import asyncio
 import base64
 import binascii
 import hmac
+import re
 import secrets
 import ssl
 from typing import Literal
@@ -26,6 +27,7 @@ from mooring.limits import JOIN_BODY_BYTES, JOIN_TOKEN_CHARACTERS, JOIN_WAIT_S
 
 _PREFIX = "mooring-join-1."
 _SECRET_BYTES = 32
+_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 Role = Literal["compute", "volume", "share"]
 
 
@@ -52,6 +54,15 @@ class Joined(Struct, frozen=True):
     name: str
     roles: list[Role]
     certificate: str
+
+
+def check_name(name: str) -> None:
+    """Raise Invalid for a name that no host can have."""
+    if not _NAME.fullmatch(name):
+        raise Invalid(
+            f"'{name[:80]}' is no name for a host: 1 to 63 letters, digits, dots and hyphens, the "
+            "first and last neither dot nor hyphen."
+        )
 
 
 def new_secret() -> str:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from mooring import certificates
 from mooring.agent_api.certificates import MoveCertificates
-from mooring.agent_api.joining import Joined, JoinRequest, Role
+from mooring.agent_api.joining import Joined, JoinRequest, Role, check_name
 from mooring.errors import Conflict, Forbidden, Invalid, OverQuota
 from mooring.fleet.tables import HostRow
 from mooring.limits import (
@@ -33,7 +33,6 @@ MOVES_RENEW_S = MOVES_LIFETIME_S / 2
 """How long before its end what allows that is renewed."""
 ROLES: tuple[Role, ...] = ("compute", "volume", "share")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9][A-Za-z0-9.-]{0,252}):([0-9]{1,5})")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?")
 
 
 def digest(secret: str) -> str:
@@ -61,11 +60,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 def check_wish(name: str, roles: Sequence[str]) -> None:
     """Raise Invalid for a name or for roles that no host can have."""
-    if not _NAME.fullmatch(name):
-        raise Invalid(
-            f"'{name[:80]}' is no name for a host: 1 to 63 letters, digits, dots and hyphens, the "
-            "first and last neither dot nor hyphen."
-        )
+    check_name(name)
     if not roles or len(set(roles)) < len(roles) or set(roles) - set(ROLES):
         raise Invalid(f"A host has one or more of the roles {', '.join(ROLES)}, each once.")
 
