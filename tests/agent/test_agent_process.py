@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import platform
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,26 @@ async def refusal(directory: Path, name: str, socket_path: Path) -> str:
     return found.value.public
 
 
+@asynccontextmanager
+async def serving(settings: Settings, name: str, socket_path: Path) -> AsyncGenerator[list[str]]:
+    """Run an agent; gives what it said until it was ready."""
+    said, is_ready = list[str](), asyncio.Event()
+
+    def hear(line: str) -> None:
+        said.append(line)
+        is_ready.set()
+
+    way = Way(name=name, socket_path=socket_path)
+    running = asyncio.create_task(run_agent(settings, way, hear))
+    try:
+        async with asyncio.timeout(_ENDS_S):
+            await is_ready.wait()
+        yield said
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
 @pytest.mark.parametrize("name", ["a b", "a/b", "-h", "h.", "ü", "x" * 64])
 async def test_a_name_that_no_host_can_have_is_refused(tmp_path: Path, name: str) -> None:
     said = await refusal(tmp_path, name, tmp_path / "agent.sock")
@@ -44,11 +66,23 @@ async def test_a_host_of_a_lab_is_called_after_its_machine_whatever_that_is_call
 ) -> None:
     monkeypatch.setattr(platform, "node", lambda: "my_machine")
     settings = Settings(state_dir=str(tmp_path / "state"), hypervisor="simulated")
-    is_ready = asyncio.Event()
-    way = Way(name="my_machine-2", socket_path=tmp_path / "agent.sock")
-    serving = asyncio.create_task(run_agent(settings, way, lambda _: is_ready.set()))
-    async with asyncio.timeout(_ENDS_S):
-        await is_ready.wait()
-    serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
+    async with serving(settings, "my_machine-2", tmp_path / "agent.sock") as said:
+        assert said == [f"ready {tmp_path / 'agent.sock'}"]
     assert "no name for a host" in await refusal(tmp_path, "my_machine-b", tmp_path / "b.sock")
+
+
+async def test_a_socket_in_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    said = await refusal(tmp_path, "h1", tmp_path / "missing" / "dir" / "s.sock")
+    assert f"There is no directory {tmp_path / 'missing'} for the socket" in said
+    (tmp_path / "file").write_text("mine")
+    said = await refusal(tmp_path, "h1", tmp_path / "file" / "s.sock")
+    assert f"{tmp_path / 'file'} is no directory" in said
+
+
+@pytest.mark.parametrize("place", ["run/s.sock", "var/state/s.sock", "var/state/run/s.sock"])
+async def test_a_directory_that_goes_with_a_boot_and_the_agent_s_own_are_made(
+    tmp_path: Path, place: str
+) -> None:
+    settings = Settings(state_dir=str(tmp_path / "var" / "state"), hypervisor="simulated")
+    async with serving(settings, "h1", tmp_path / place):
+        assert (tmp_path / place).is_socket()

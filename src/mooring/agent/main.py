@@ -56,8 +56,9 @@ async def serve(
     """Serve one host's agent until SIGTERM or SIGINT; `ready` is called once it answers.
 
     Raises Conflict and Unavailable as `open_agent` does, and Conflict when the socket is in use;
-    Invalid when there is something else in its place.
+    Invalid when there is something else in its place, or no place, before anything is made.
     """
+    await asyncio.to_thread(_require_place, socket_path, settings.state_dir)
     async with open_agent(settings, probe=probe) as running, _listen(socket_path) as listening:
         await _serve(running, listening, _OwnersOnly, ready=ready)
 
@@ -166,12 +167,30 @@ async def _listen(path: Path) -> AsyncGenerator[socket.socket]:
         await asyncio.to_thread(lambda: path.unlink(missing_ok=True))
 
 
+def _require_place(path: Path, state_dir: Path) -> None:
+    """Raise Invalid for a socket that is neither in a directory nor in one that an agent makes.
+
+    That is its state directory and what is missing in a directory that is there: what lies in /run
+    is gone with every start of the machine.
+    """
+    directory = path.absolute().parent
+    if directory.exists() and not directory.is_dir():
+        raise Invalid(f"{directory} is no directory. Nothing was made; give --socket another path.")
+    if not any(
+        one == state_dir.absolute() or one.is_dir() for one in (directory, directory.parent)
+    ):
+        raise Invalid(
+            f"There is no directory {directory.parent} for the socket {path}. Nothing was made; "
+            "make that directory, or give --socket another path."
+        )
+
+
 def _clear(path: Path) -> None:
     """Remove the socket of an agent that is gone.
 
     Raises Conflict when somebody listens on it, Invalid for what is there and no socket.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     if path.exists() and not path.is_socket():
         raise Invalid(f"{path} is no socket, and was left as it is. Choose another place for one.")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as trying:
