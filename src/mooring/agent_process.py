@@ -168,8 +168,11 @@ def _ready(place: str, say: Callable[[str], None]) -> Callable[[RunningAgent], N
 
 def _split(listen: str) -> tuple[str, int]:
     host, _, port = listen.rpartition(":")
-    if not host or not (port.isascii() and port.isdigit() and int(port) < 65536):
-        raise Invalid(f"'{listen}' is no ADDRESS:PORT to listen on.")
+    if not host or not (port.isascii() and port.isdigit() and int(port) <= sockets.LAST_PORT):
+        raise Invalid(
+            f"'{listen}' is no ADDRESS:PORT to listen on. {sockets.LISTENING_PORTS}. Nothing was "
+            "made; give --address another one."
+        )
     return host.strip("[]"), int(port)
 
 

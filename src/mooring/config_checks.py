@@ -6,6 +6,7 @@ import re
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
+from mooring import sockets
 from mooring.errors import Invalid
 from mooring.host_fence import HOST
 
@@ -47,11 +48,13 @@ def _check_fence(settings: Settings) -> None:
         )
 
 
-def _check_address(name: str, value: str) -> None:
+def _check_address(name: str, value: str, *, listens: bool = True) -> None:
     host, colon, port = value.rpartition(":")
     bare = host.strip("[]")
-    if not (colon and bare and port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise Invalid(f"The setting {name} must be ADDRESS:PORT, and is {value}.")
+    is_number = port.isascii() and port.isdigit()
+    if not (colon and bare and is_number and (not listens) <= int(port) <= sockets.LAST_PORT):
+        ports = sockets.LISTENING_PORTS if listens else sockets.PORTS
+        raise Invalid(f"The setting {name} must be ADDRESS:PORT, and is {value}. {ports}.")
     if ":" in bare and host != f"[{bare}]":
         raise Invalid(f"The setting {name} takes an IPv6 address in brackets, as in [::1]:8470.")
 
@@ -87,7 +90,7 @@ def _check_hosts(settings: Settings) -> None:
         return
     _check_address("hosts_listen", settings.hosts_listen)
     if settings.hosts_address:
-        _check_address("hosts_address", settings.hosts_address)
+        _check_address("hosts_address", settings.hosts_address, listens=False)
     elif _is_everywhere(settings.hosts_listen):
         raise Invalid(
             "The setting hosts_listen is every address. Say in hosts_address under which one hosts "
@@ -104,6 +107,8 @@ def _is_everywhere(listen: str) -> bool:
 
 def _check_addresses(settings: Settings) -> None:
     _check_address("listen", settings.listen)
+    if settings.copy_listen:
+        _check_address("copy_listen", settings.copy_listen)
     if settings.public_url and not settings.public_url.startswith(("http://", "https://")):
         raise Invalid("The setting public_url must begin with http:// or https://.")
     if settings.database and not settings.database.startswith("postgresql://"):

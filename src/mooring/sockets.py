@@ -8,6 +8,10 @@ import socket
 from mooring.errors import Invalid, MooringError, Unavailable
 
 _BACKLOG = 512
+LAST_PORT = 65535
+PORTS = f"A port is 1 to {LAST_PORT}"
+LISTENING_PORTS = f"{PORTS}, or 0 for any free one"
+"""What is said of a port that is none, by whether somebody listens at it."""
 
 
 def open_listener(

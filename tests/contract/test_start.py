@@ -95,7 +95,7 @@ def test_a_missing_libvirt_is_named_with_what_to_install(tmp_path: Path) -> None
     ("options", "what"),
     [
         (("--listen", "here"), "must be ADDRESS:PORT"),
-        (("--listen", "127.0.0.1:99999"), "must be ADDRESS:PORT"),
+        (("--listen", "127.0.0.1:99999"), "A port is 1 to 65535, or 0 for any free one."),
         (("--hosts", "0"), "hosts"),
         (("--config", "/nonexistent.toml"), "does not exist"),
     ],

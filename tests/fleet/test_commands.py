@@ -273,6 +273,10 @@ def test_what_an_operator_does_wrong_is_told(site: Site) -> None:
     assert "There is no host h7" in site.refusal("host", "show", "h7", *state)
     assert "Give --join TOKEN" in site.refusal("agent", *host)
     assert "no join token" in site.refusal("agent", *host, "--join", "x")
+    beyond = site.refusal(
+        "agent", *host, "--address", "127.0.0.1:99999", "--join", site.token("h9")
+    )
+    assert "1 to 65535, or 0 for any free one" in beyond
     both = ("--socket", "/tmp/x", "--name", "h2", "--join", "x")
     assert "give --join alone" in site.refusal("agent", *host, *both)
     token = write_token(said)

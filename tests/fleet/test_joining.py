@@ -116,8 +116,9 @@ async def test_bad_tokens_are_refused_without_a_trace(fleet: Fleet, store: Store
         await refuse(fleet, store, knock(unknown, key), Forbidden, "mooring host add")
     wrong_name = knock(token, key, name="h3")
     await refuse(fleet, store, wrong_name, Forbidden, "for host h2, not for h3")
-    nowhere = knock(token, key, address="somewhere")
-    await refuse(fleet, store, nowhere, Invalid, "ADDRESS:PORT")
+    for address in ("somewhere", "10.0.0.2:0", "10.0.0.2:65536"):
+        nowhere = knock(token, key, address=address)
+        await refuse(fleet, store, nowhere, Invalid, "ADDRESS:PORT .* 1 to 65535")
     no_wish = JoinRequest(secret=read_token(token).secret, wish="please", address="10.0.0.2:1")
     await refuse(fleet, store, no_wish, Invalid, "no request for a certificate")
     turn(fleet, JOIN_TOKEN_S + 1)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from mooring import certificates
+from mooring import certificates, sockets
 from mooring.agent_api.certificates import MoveCertificates
 from mooring.agent_api.joining import Joined, JoinRequest, Role, check_name
 from mooring.errors import Conflict, Forbidden, Invalid, OverQuota
@@ -53,8 +53,11 @@ def find_all(tx: Session) -> list[HostRow]:
 def split_address(address: str) -> tuple[str, int]:
     """Return host and port of ADDRESS:PORT, without brackets. Raises Invalid."""
     found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[2]) < 65536:
-        raise Invalid(f"'{address[:80]}' is no ADDRESS:PORT under which a host can be reached.")
+    if found is None or not 0 < int(found[2]) <= sockets.LAST_PORT:
+        raise Invalid(
+            f"'{address[:80]}' is no ADDRESS:PORT under which a host can be reached. "
+            f"{sockets.PORTS}."
+        )
     return found[1].strip("[]"), int(found[2])
 
 
