@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -71,7 +72,7 @@ def test_a_variable_names_the_file_when_no_argument_does(file: Path) -> None:
         ("hosts = 0", "setting hosts .* >= 1"),
         ('hypervisor = "xen"', "setting hypervisor .*'xen'"),
         ("token_lifetime_s = 59", "setting token_lifetime_s .* >= 60"),
-        ("hosts = ", "cannot be read"),
+        ("hosts = ", r"is no TOML: .*end of doc.* Nothing was started; correct it"),
         ('listen = "8470"', "must be ADDRESS:PORT"),
         ('listen = "127.0.0.1:70000"', "must be ADDRESS:PORT, and is .* 1 to 65535, or 0 for any"),
         ('copy_listen = "127.0.0.1:-1"', "setting copy_listen must be ADDRESS:PORT.* 1 to 65535"),
@@ -111,7 +112,29 @@ def test_notifications_that_could_reach_nobody_are_refused(
 
 
 def test_a_file_that_is_not_there_is_refused(file: Path) -> None:
-    with pytest.raises(Invalid, match="does not exist"):
+    with pytest.raises(Invalid, match=r"does not exist\. .* create it"):
+        load(file, environment={})
+
+
+def test_what_is_no_file_or_no_text_is_refused_with_what_to_do(file: Path) -> None:
+    with pytest.raises(Invalid, match=r"is a directory\. Nothing was started; name a file\."):
+        load(file.parent, environment={})
+    file.write_bytes(b'region = "K\xf6ln"\n')
+    with pytest.raises(Invalid, match=r"not in UTF-8, from byte 12 on\. .* save it in UTF-8"):
+        load(file, environment={})
+    with pytest.raises(Invalid, match=r"cannot be read: Not a directory\. .* let this user read"):
+        load(file / "below", environment={})
+
+
+def test_a_file_of_somebody_else_s_is_refused_with_what_to_do(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> str:
+        raise PermissionError(errno.EACCES, "Permission denied", str(file))
+
+    # Root, who runs tests, may read everything.
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(Invalid, match=r"cannot be read: Permission denied\. .* let this user read"):
         load(file, environment={})
 
 

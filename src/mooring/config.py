@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_origin, get_type_hints
@@ -17,7 +16,7 @@ from typing import Annotated, Any, Literal, get_origin, get_type_hints
 import msgspec
 from msgspec import Meta, Struct
 
-from mooring import config_checks, typed
+from mooring import config_checks, toml_file, typed
 from mooring.errors import Invalid
 
 PREFIX = "MOORING_"
@@ -349,7 +348,7 @@ def load(
         file = Path(variables[FILE_VARIABLE]).expanduser()
     values: dict[str, Any] = {}
     if file is not None:
-        values |= _checked(_from_file(file), f"the file {file}", strict=True)
+        values |= _checked(toml_file.read(file, "settings file"), f"the file {file}", strict=True)
     values |= _checked(_from_variables(variables), "the environment", strict=False)
     given = {key: value for key, value in (overrides or {}).items() if value is not None}
     values |= _checked(given, "the command line", strict=True)
@@ -362,16 +361,6 @@ def environment_for(**settings: str) -> dict[str, str]:
     """Return an environment for a process of ours: this one's, with these settings alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
     return kept | {f"{PREFIX}{name.upper()}": value for name, value in settings.items()}
-
-
-def _from_file(file: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        message = f"The settings file {file} does not exist. Create it, or name another one."
-        raise Invalid(message) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Invalid(f"The settings file {file} cannot be read: {error}.") from error
 
 
 def _from_variables(variables: Mapping[str, str]) -> dict[str, str]:

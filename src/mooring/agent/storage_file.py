@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import stat
-import tomllib
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from mooring import typed
+from mooring import toml_file, typed
 from mooring.agent.settings import MountSettings, PoolSettings, SharePoolSettings
 from mooring.errors import Invalid
 
@@ -28,11 +27,8 @@ def read_storage(file: str) -> Storage:
         return Storage()
     path = Path(file).expanduser()
     try:
-        told = tomllib.loads(path.read_text("utf-8"))
-        storage = typed.convert(told, Storage)
+        storage = typed.convert(toml_file.read(path, "storage file"), Storage)
         readable = stat.S_IMODE(path.stat().st_mode) & (stat.S_IRWXG | stat.S_IRWXO)
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise Invalid(f"The storage file {path} cannot be read: {error}.") from error
     except msgspec.ValidationError as error:
         raise Invalid(f"The storage file {path} does not fit: {error}.") from error
     if readable and any(pool.netapp_nfs or pool.powerstore_nfs for pool in storage.pools):
