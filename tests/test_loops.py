@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from mooring.agent.app import open_agent
 from mooring.agent.late_disks import LateDisks
 from mooring.agent.settings import AgentSettings
 from mooring.clock import Clock
+from mooring.errors import Bug
 from mooring.fence import journal as journals
 from mooring.fence.journal import Journal
 from mooring.lab import processes
@@ -171,6 +173,25 @@ async def test_a_cloud_does_not_outlive_the_place_where_hosts_join(
     }
     with pytest.raises(Surprise):
         await up.run_serve(config.load(environment=variables), lambda _: None)
+
+
+async def test_what_a_running_process_may_not_do_is_in_its_log_with_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "/theirs/seal.key")
+
+    monkeypatch.setattr(state_dir, "until_lost", fail)
+    agent = AgentSettings(name="h1", state_dir=tmp_path / "h1", hypervisor="simulated")
+    cloud = config.load(
+        environment={"MOORING_STATE_DIR": str(tmp_path / "c"), "MOORING_LISTEN": "127.0.0.1:0"}
+    )
+    for serving in (main.serve(agent, tmp_path / "socket"), up.run_serve(cloud, lambda _: None)):
+        with capture_logs() as told, pytest.raises(Bug, match="the log has it with its traceback"):
+            await serving
+        assert [one["event"] for one in told if one.get("exc_info")] == [
+            "this process ends by a mistake of its own"
+        ]
 
 
 async def test_a_look_at_guests_that_breaks_is_told() -> None:

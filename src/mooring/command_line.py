@@ -60,7 +60,8 @@ def run(
     except MooringError as error:
         _stop(error)
     except PermissionError as error:
-        # Of a cloud of another user: there is no work here that could go on without it.
+        # Of a cloud of another user: there is no work here that could go on without it. One out of
+        # a process that serves is no such thing, and comes as a Bug (`logs.mistakes_logged`).
         _stop(
             Forbidden(
                 f"{error.filename or 'A file of the cloud'} cannot be used: {error.strerror}. Give "

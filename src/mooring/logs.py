@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
-from contextlib import suppress
+from collections.abc import Generator, MutableMapping
+from contextlib import contextmanager, suppress
 from traceback import format_exception
 from typing import IO, Any
 
 import structlog
+
+from mooring.errors import Bug
 
 
 class Patient:
@@ -60,6 +62,25 @@ def configure(level: str) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=max(least, logging.WARNING), stream=stream, format="%(message)s")
+
+
+@contextmanager
+def mistakes_logged() -> Generator[None]:
+    """Log what ends a process that serves and is nobody's but its own mistake; then raise Bug.
+
+    Such is a PermissionError: before it serves one is the matter of whoever gave the command, to
+    whom a line says what to do, and the line of a process that served would leave out where it was.
+    """
+    try:
+        yield
+    except (Bug, PermissionError) as error:
+        structlog.get_logger().exception("this process ends by a mistake of its own")
+        raise Bug(
+            f"This process ended by a mistake of its own ({type(error).__name__}); the log has it "
+            "with its traceback, which is worth reporting. What was under way goes on once it is "
+            "started again.",
+            private=str(error),
+        ) from error
 
 
 def _plain_traceback(

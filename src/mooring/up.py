@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from mooring import access, listener_tls, sockets, state_dir
+from mooring import access, listener_tls, logs, sockets, state_dir
 from mooring.agent_api.client import Agents
 from mooring.clients.transport import Network
 from mooring.clock import RealClock
@@ -199,7 +199,8 @@ async def _serve(
         there = state_dir.until_lost(settings.state_path, known, cloud.clock)
         fresh = listener_tls.keep_fresh(settings, tls, shown, cloud.clock, outside.network.trust)
         tasks = [asyncio.create_task(one) for one in (cloud.run(), there, fresh)]
-        await _until_first([served, *joining], tasks)
+        with logs.mistakes_logged():
+            await _until_first([served, *joining], tasks)
         await cloud.stop()
 
 

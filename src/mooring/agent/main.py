@@ -12,7 +12,7 @@ import signal
 import socket
 import ssl
 import struct
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import structlog
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from mooring import certificates, state_dir
+from mooring import certificates, logs, state_dir
 from mooring.agent.app import RunningAgent, open_agent
 from mooring.agent.certificate import Credentials
 from mooring.agent.limits import AGENT_BACKLOG
@@ -104,6 +104,18 @@ async def _serve(
         asyncio.create_task(watch(running, server))
         for watch in (_stop_without_libvirt, _stop_without_directory)
     ]
+    with logs.mistakes_logged():
+        await _serve_watched(server, listening, watching)
+    if running.gone.is_set():
+        raise Unavailable(
+            "The libvirt daemon of this host ended; its guests go on. Start it, then this agent."
+        )
+
+
+async def _serve_watched(
+    server: _Server, listening: socket.socket, watching: Sequence[asyncio.Task[None]]
+) -> None:
+    """Serve until told to end, and raise what ended one of those that watch over it."""
     try:
         await server.serve(sockets=[listening])
     finally:
@@ -113,10 +125,6 @@ async def _serve(
     for error in ended:
         if isinstance(error, Exception):
             raise error
-    if running.gone.is_set():
-        raise Unavailable(
-            "The libvirt daemon of this host ended; its guests go on. Start it, then this agent."
-        )
 
 
 def _config(running: RunningAgent, protocol: type[HttpToolsProtocol]) -> uvicorn.Config:
