@@ -41,6 +41,8 @@ class Keeper:
     def __init__(self, directory: Path) -> None:
         self._directory, self._live = directory, directory / "live"
         self._kept: dict[tuple[object, ...], _Kept] = {}
+        self._open = ""
+        """What was made in the cloud that is open; empty when none is."""
 
     @asynccontextmanager
     async def open(
@@ -57,7 +59,34 @@ class Keeper:
         It is made once under a name, `what`, in clouds of a type that are opened in the same way,
         and copied for all who come later: so it holds nothing of a cloud itself. `database` is as
         for a cloud; that database is made anew. What a test leaves lies there until the next one.
+        Raises RuntimeError while another one is open, which is left alone.
         """
+        self._occupy(what)
+        try:
+            cloud, made = await self._begin(cloud_type, furnish, what, database=database, **how)
+            async with cloud:
+                yield cloud, made
+        finally:
+            self._open = ""
+
+    def _occupy(self, what: str) -> None:
+        if self._open:
+            raise RuntimeError(
+                f"The cloud with {self._open} is open still, and one with {what} would take its "
+                "directory. Leave the first one before, or give one of them a directory of its own."
+            )
+        self._open = what
+
+    async def _begin(
+        self,
+        cloud_type: Callable[..., C],
+        furnish: Callable[[C], Awaitable[T]],
+        what: str,
+        *,
+        database: str,
+        **how: Any,
+    ) -> tuple[C, T]:
+        """Return a cloud that stands where the kept one stood, not open yet, and what was made."""
         key = (what, cloud_type, bool(database), *sorted(how.items()))
         if key not in self._kept:
             cloud = cloud_type(self._clear(), database=database, **how)
@@ -67,8 +96,7 @@ class Keeper:
         if database:
             copy_database(database, make_url(database).database or "", found.database)
         cloud = cloud_type(self._live, database=database, start=found.now, **how)
-        async with cloud:
-            yield cloud, deepcopy(found.made)
+        return cloud, deepcopy(found.made)
 
     async def _keep(self, cloud: C, furnish: Callable[[C], Awaitable[Any]]) -> _Kept:
         async with cloud:
