@@ -12,7 +12,6 @@ import os
 import queue
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,6 +27,7 @@ from mooring.probe import NoProbe, Probe
 from mooring.store import damage, failures, migrate
 from mooring.store.call import Call, deliver
 from mooring.store.failures import FlushLostError
+from mooring.store.lanes import Lane, Lanes
 from mooring.store.link import set_link
 from mooring.timings import Timing
 from mooring.write_ahead import set_write_ahead
@@ -89,7 +89,7 @@ class SqliteFile:
         self._writes, self._reads = create_engines(path)
         self._point = f"store.{service}/commit"
         self._probe: Probe = probe or NoProbe()
-        self._writer, self._readers = _Lane(self._writes), _Lanes(self._reads)
+        self._writer, self._readers = Lane(self._writes), Lanes(self._reads)
 
     def migrate(self) -> None:
         """Bring the tables to the newest revision. Raises Unavailable for a damaged file."""
@@ -178,59 +178,6 @@ class SqliteFile:
         self._readers.close()
         self._reads.dispose()
         self._writes.dispose()
-
-
-class _Lane:
-    """A connection that is kept for one transaction after the other."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._connection: Connection | None = None
-
-    def begin(self) -> Connection:
-        """Begin a transaction, at a new connection if there is none."""
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        self._connection.begin()
-        return self._connection
-
-    def rests(self) -> bool:
-        """Whether no transaction is open."""
-        return self._connection is None or not self._connection.in_transaction()
-
-    def abandon(self) -> None:
-        """Give up a connection whose transaction failed; the next one gets a new one."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.invalidate()
-            connection.close()
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-
-
-class _Lanes:
-    """Lanes for threads that read at the same time: as many as have ever done so."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._idle: deque[_Lane] = deque()
-
-    def take(self) -> _Lane:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return _Lane(self._engine)
-
-    def give_back(self, lane: _Lane) -> None:
-        self._idle.append(lane)
-
-    def close(self) -> None:
-        """Close all lanes; nobody may be reading."""
-        while self._idle:
-            self._idle.pop().close()
 
 
 def _open_session(connection: Connection, *, autoflush: bool = True) -> Session:
