@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -219,6 +220,15 @@ async def test_an_unreachable_server_is_unavailable_and_its_operator_told(tmp_pa
     )
     assert "secret" not in told
     assert "tell the operator" not in told
+
+
+async def test_a_server_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two seconds are the least that PostgreSQL's client waits.
+    monkeypatch.setattr("mooring.limits.STORE_CONNECT_S", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/mooring"
+        with pytest.raises(Unavailable, match=r"does not answer: .*timeout"):
+            await asyncio.wait_for(open_store(where, "test"), 60)
 
 
 async def test_a_file_that_cannot_be_changed_is_told_to_the_operator(

@@ -51,6 +51,9 @@ _end_backend = text(
 def create_schema_engine(location: str, schema: str) -> Engine:
     """Return an engine whose every connection stands in `schema`, made by the first migration."""
     url = make_url(location).set(drivername="postgresql+psycopg")
+    if "connect_timeout" not in url.query:
+        # A machine that swallows what it is sent would keep each attempt for two minutes.
+        url = url.update_query_dict({"connect_timeout": str(limits.STORE_CONNECT_S)})
     engine = create_engine(
         url,
         poolclass=QueuePool,
