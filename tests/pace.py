@@ -11,7 +11,7 @@ from typing import Any
 from mooring.clock import SimulatedClock
 from mooring.saga.engine import Engine
 from mooring.saga.laws import LawProbe
-from tests.stillness import stands_still
+from tests.stillness import others_run, stands_still
 
 HORIZON_S = 7200.0
 SHORT_S = 61.0
@@ -127,9 +127,13 @@ class Pace:
         return False
 
     def _is_idle(self, since: float) -> bool:
-        """Whether nobody has worked since a moment of `process_time`, here or beside."""
+        """Whether nobody has worked since a moment of `process_time`, here or beside, nor would.
+
+        A thread that had no turn for some looks has worked as little as one that waits.
+        """
         is_awaited = self.is_awaited is not None and self.is_awaited()
-        return time.process_time() - since < BUSY_S and not is_awaited
+        has_worked = time.process_time() - since >= BUSY_S
+        return not has_worked and not is_awaited and not others_run()
 
     def _advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

@@ -8,9 +8,11 @@ be seen, because there are sockets or processes, only time tells.
 from __future__ import annotations
 
 import asyncio
+import threading
 from asyncio import base_events
 from collections.abc import Callable
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
@@ -20,6 +22,8 @@ from mooring.store.call import Call
 
 _OWN_SOCKETS = 1
 """By which other threads wake a loop."""
+_THREADS = Path("/proc/self/task")
+_AT_WORK = ("R", "D")
 _working = set[asyncio.Future[Any]]()
 _transactions = WeakSet[Call[Any]]()
 
@@ -41,6 +45,21 @@ def stands_still(soon_s: float) -> bool:
         return False
     due = loop.time() + soon_s
     return all(timer.cancelled() or timer.when() > due for timer in timers)
+
+
+def others_run() -> bool:
+    """Whether a thread beside this one is at work, or would be if it had its turn, or its disk."""
+    own = threading.get_native_id()
+    return any(_state(task) in _AT_WORK for task in _THREADS.iterdir() if task.name != str(own))
+
+
+def _state(task: Path) -> str:
+    """Return the letter by which the system tells what a thread does; none for one that ended."""
+    try:
+        told = (task / "stat").read_text("ascii", "replace")
+    except OSError:
+        return ""
+    return told.rpartition(")")[2].split()[0]
 
 
 def _count_work() -> None:

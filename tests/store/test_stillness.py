@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from hashlib import pbkdf2_hmac
 
 import pytest
 from sqlalchemy.orm import Session
 
 from mooring.store.base import Store
-from tests.stillness import stands_still
+from tests.stillness import others_run, stands_still
 from tests.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +65,27 @@ async def test_a_transaction_keeps_it_going_though_its_caller_has_gone(store: St
         return stands_still(SOON_S)
 
     await until(has_ended, "the transaction ends")
+
+
+async def test_a_thread_that_has_work_is_told_from_one_that_waits() -> None:
+    rounds, may_end = 3_000_000, threading.Event()
+
+    async def is_at_work() -> bool:
+        return others_run()
+
+    async def rests() -> bool:
+        return not others_run()
+
+    waiting = asyncio.ensure_future(asyncio.to_thread(may_end.wait, 60.0))
+    await until(rests, "who waits is not at work")
+    # Without the interpreter's lock, so that this thread has its turns.
+    work = asyncio.ensure_future(asyncio.to_thread(pbkdf2_hmac, "sha256", b"", b"", rounds))
+    await until(is_at_work, "a thread is seen at work")
+    assert not work.done()
+    await work
+    await until(rests, "the work is seen to be done")
+    may_end.set()
+    await waiting
 
 
 async def test_of_a_world_with_sockets_nothing_is_said() -> None:
