@@ -294,9 +294,6 @@ POLICY_CALLERS = 256
 POLICY_ANSWERS = 1024
 """Policy answers that are remembered for each of them."""
 
-NOTIFY_ROWS = 100_000
-"""Notifications that wait for one target of one service; beyond them the oldest are dropped."""
-
 NOTIFY_KEEP_S = 7 * 24 * 3600.0
 """How long a notification waits for a target that is down, or is kept for readers: a week."""
 

@@ -20,6 +20,9 @@ SHARE_LOCKS = 64
 """Most resource locks that users place on one share or access rule, none of a rule's own counted.
 Manila has no bound."""
 
+NOTIFY_ROWS = 100_000
+"""Notifications that wait for one target of one service; beyond them the oldest are dropped."""
+
 IDENTITY_CREDENTIALS = 100
 """Most application credentials of a user: as many as it has keypairs. Keystone's `user_limit`."""
 

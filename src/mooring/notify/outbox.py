@@ -11,8 +11,9 @@ from msgspec import Struct
 from sqlalchemy import Table, delete, insert, select, tuple_
 from sqlalchemy.orm import Session
 
-from mooring.limits import NOTIFY_KEEP_S, NOTIFY_ROWS
+from mooring.limits import NOTIFY_KEEP_S
 from mooring.notify.tables import OutboxRow
+from mooring.row_limits import NOTIFY_ROWS
 from mooring.store.base import after_commit
 
 if TYPE_CHECKING:
