@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -77,6 +78,18 @@ async def test_a_socket_in_a_directory_that_is_not_there_is_refused(tmp_path: Pa
     (tmp_path / "file").write_text("mine")
     said = await refusal(tmp_path, "h1", tmp_path / "file" / "s.sock")
     assert f"{tmp_path / 'file'} is no directory" in said
+
+
+async def test_a_socket_whose_path_is_longer_than_the_kernel_takes_is_refused() -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        state = Path(short) / "state"
+        fits = 107 - len(short) - 1
+        said = await refusal(state, "h1", Path(short) / ("é" * fits))
+        assert f"has {107 + fits} bytes, and 107 fit. Nothing was made; give --socket a" in said
+        assert not state.exists()
+        settings = Settings(state_dir=str(state), hypervisor="simulated")
+        async with serving(settings, "h1", Path(short) / ("s" * fits)) as began:
+            assert began == [f"ready {short}/{'s' * fits}"]
 
 
 @pytest.mark.parametrize("place", ["run/s.sock", "var/state/s.sock", "var/state/run/s.sock"])

@@ -36,6 +36,8 @@ from mooring.probe import Probe
 
 log = structlog.get_logger()
 _CREDENTIALS = struct.Struct("3i")
+_SOCKET_BYTES = 107
+"""The longest path of a socket that the kernel takes: it ends in a zero, of 108 bytes."""
 _LOST = (
     "while this agent ran. It does nothing more, and its guests go on. Put the directory back and "
     "start the agent; if it is lost for good, take the host out of the cloud and let it join anew "
@@ -179,8 +181,14 @@ def _require_place(path: Path, state_dir: Path) -> None:
     """Raise Invalid for a socket that is neither in a directory nor in one that an agent makes.
 
     That is its state directory and what is missing in a directory that is there: what lies in /run
-    is gone with every start of the machine.
+    is gone with every start of the machine. Or for one whose path the kernel does not take.
     """
+    size = len(os.fsencode(path))
+    if size > _SOCKET_BYTES:
+        raise Invalid(
+            f"The path of the socket {path} has {size} bytes, and {_SOCKET_BYTES} fit. Nothing was "
+            "made; give --socket a shorter one."
+        )
     directory = path.absolute().parent
     if directory.exists() and not directory.is_dir():
         raise Invalid(f"{directory} is no directory. Nothing was made; give --socket another path.")
