@@ -71,8 +71,8 @@ def client(name: str) -> Path:
 
 
 @contextmanager
-def run_server(before: Sequence[str] = ()) -> Generator[Server]:
-    """Give a server with nothing in it that ends with the block.
+def run_server(before: Sequence[str] = (), **settings: str) -> Generator[Server]:
+    """Give a server with nothing in it that ends with the block; `settings` are its own.
 
     `before` stands before its commands, where it is that which makes them run as another user.
     """
@@ -83,7 +83,7 @@ def run_server(before: Sequence[str] = ()) -> Generator[Server]:
     if identity:
         os.chown(directory, identity["user"], identity["group"])
     data, log = directory / "data", directory / "log"
-    options = " ".join(f"-c {name}='{value}'" for name, value in OPTIONS.items())
+    options = " ".join(f"-c {name}='{value}'" for name, value in {**OPTIONS, **settings}.items())
 
     def run(program: str, *arguments: str | Path) -> None:
         command = [*before, programs / program, "-D", data, *arguments]

@@ -12,7 +12,7 @@ STORE_POOL_CONNECTIONS = 8
 """PostgreSQL connections of one service in one process, and the threads that use them."""
 
 STORE_CONNECT_S = 10
-"""How long PostgreSQL has to answer a new connection, unless `database` has a connect_timeout."""
+"""How long PostgreSQL may leave a new connection unanswered, and its machine an open one."""
 
 STORE_AGAIN_S = 5.0
 """How long what PostgreSQL broke off is repeated: about as long as a restart of it takes."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 import pytest
 from sqlalchemy import text
 
 from mooring.store.base import Store, open_store
+from mooring.store.postgresql import create_schema_engine
+from tests.fleet.members import free_port
+from tests.postgres import run_server
 from tests.store import boats
 
 pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
@@ -43,3 +47,28 @@ async def test_connections_that_went_away_meanwhile_are_replaced(
     await other.close()
     assert await store.write(boats.sail) == 21
     assert await boats.trips(store) == 21
+
+
+@pytest.mark.parametrize(
+    ("asked", "silent_ms", "idle_s"),
+    [("", 10_000, 10), ("?tcp_user_timeout=3000&keepalives_idle=60", 3_000, 60)],
+    ids=["by itself", "as the setting says"],
+)
+def test_a_machine_that_swallows_what_an_open_connection_sends_is_given_up(
+    asked: str, silent_ms: int, idle_s: int
+) -> None:
+    port = free_port()
+    with run_server(listen_addresses="127.0.0.1", port=str(port)):
+        where = f"postgresql://mooring@127.0.0.1:{port}/postgres{asked}"
+        engine = create_schema_engine(where, "test")
+        with engine.connect() as connection:
+            number = connection.connection.driver_connection.fileno()
+            with socket.socket(fileno=number) as line:
+                found = [
+                    line.getsockopt(socket.IPPROTO_TCP, option)
+                    for option in (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE)
+                ]
+                assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+                line.detach()
+        engine.dispose()
+    assert found == [silent_ms, idle_s]

@@ -51,9 +51,7 @@ _end_backend = text(
 def create_schema_engine(location: str, schema: str) -> Engine:
     """Return an engine whose every connection stands in `schema`, made by the first migration."""
     url = make_url(location).set(drivername="postgresql+psycopg")
-    if "connect_timeout" not in url.query:
-        # A machine that swallows what it is sent would keep each attempt for two minutes.
-        url = url.update_query_dict({"connect_timeout": str(limits.STORE_CONNECT_S)})
+    url = url.set(query=_patience() | dict(url.query))
     engine = create_engine(
         url,
         poolclass=QueuePool,
@@ -75,6 +73,23 @@ def create_schema_engine(location: str, schema: str) -> Engine:
 
     event.listen(engine, "connect", connected, insert=True)
     return engine
+
+
+def _patience() -> dict[str, str]:
+    """Return how long a machine is waited for that swallows what it is sent, unless one says so.
+
+    It would keep each attempt to connect for two minutes, and each open connection for a quarter of
+    an hour, or for ever where an answer is all that is missing. One whose machine takes what it is
+    sent, and is slow, is waited for.
+    """
+    seconds = limits.STORE_CONNECT_S
+    return {
+        "connect_timeout": str(seconds),
+        "tcp_user_timeout": str(1000 * seconds),
+        "keepalives_idle": str(seconds),
+        "keepalives_interval": "2",
+        "keepalives_count": "3",
+    }
 
 
 class WriteSession(Session):
