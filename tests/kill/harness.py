@@ -22,8 +22,9 @@ from tests.kill.processes import ForkedProcess
 ENDS_S = 240.0
 FIRST, OTHER = "h1", "h2"
 POLL_S = 0.1
-SETTLES_S = 0.3
-"""How long to wait between two looks whether all has ended: each is work for what has to end."""
+SETTLES_S, LONGEST_S = 0.3, 1.5
+"""How long to wait between two looks whether all has ended, at first, and at most: each is work for
+what has to end."""
 _SETTINGS = 'fence_command = ["true", "{host}"]\nshelved_offload_time = 600\n'
 """Hosts are fenced by a command that ends none. A shelved server stays until it is asked for."""
 
@@ -164,15 +165,22 @@ class KilledCloud:
     # -- what must hold ---------------------------------------------------------------------
 
     def until(
-        self, holds: Callable[[], Any], what: str, within_s: float = ENDS_S, poll_s: float = POLL_S
+        self,
+        holds: Callable[[], Any],
+        what: str,
+        within_s: float = ENDS_S,
+        *,
+        poll_s: float = POLL_S,
+        longest_s: float = POLL_S,
     ) -> Any:
-        """Ask again until it holds; fail when it does not in time."""
+        """Ask again until it holds, ever less often; fail when it does not in time."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             found = holds()
             if found:
                 return found
             time.sleep(poll_s)
+            poll_s = min(1.5 * poll_s, longest_s)
         raise AssertionError(f"{what} within {within_s} s; {self.operations()}")
 
     def operations(self) -> list[dict[str, Any]]:
@@ -186,7 +194,12 @@ class KilledCloud:
 
     def settle(self) -> None:
         """Wait until every operation has ended."""
-        self.until(lambda: not any(self._operations()), "every operation ends", poll_s=SETTLES_S)
+        self.until(
+            lambda: not any(self._operations()),
+            "every operation ends",
+            poll_s=SETTLES_S,
+            longest_s=LONGEST_S,
+        )
 
     def findings(self) -> list[dict[str, Any]]:
         """What the doctor of the running cloud finds."""
