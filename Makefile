@@ -33,7 +33,7 @@ check: ## formatting, lint, types, layers and the house rules
 	@scripts/check
 	$(PYTEST) -q tests/tidy
 
-cases: ## run each test that needs no real guest, on each of its databases
+cases: ## run each case of each test that needs no real guest, on each of its databases
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) -m "not hosts and not contract"
 

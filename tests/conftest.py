@@ -78,8 +78,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--brief",
         action="store_true",
-        help="run only what the commit chooses of tests with real guests or stock clients, and each"
-        " case on one database",
+        help="run only what the commit chooses of tests with real guests or stock clients, and of"
+        " tests with many cases; each case on one database",
     )
 
 
@@ -111,7 +111,8 @@ def pytest_report_header(config: pytest.Config) -> str:
     is_brief = config.getoption("--brief") and not config.getoption("--every")
     what = (
         "real guests, stock clients: those that the commit chooses; make guests: all\n"
-        "each case on one of its databases, which the commit chooses; make cases: on each"
+        "each case on one of its databases, and of a test with many cases half, which the commit"
+        " chooses; make cases: all"
     )
     return what if is_brief else ""
 

@@ -1,7 +1,7 @@
 """Which cases run: all of them with `--every`, else a sample that the commit chooses.
 
-With `--brief`, the same of the tests that start real guests or run stock clients, and of the two
-databases, one for each case.
+With `--brief`, the same of the tests that start real guests or run stock clients, of the two
+databases, one for each case, and of a test with many cases, half of them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ import pytest
 T = TypeVar("T")
 OF_A_CLOUD = 2
 """Tests of one cloud with real guests that a short run has at most: each takes up to a minute."""
+FEW = 4
+"""Cases of one test that are no fewer in a short run; of more than these, half."""
 COLLECTED = pytest.StashKey[list[str]]()
 """Ids of what was collected, before anything of it was left out."""
 OF_DATABASES = {"store", "saga"}
-"""Directories whose tests are what a database has to be like: they always run on both."""
+"""Directories whose tests are what a database has to be like: they always run on both, whole."""
+OF_FILES = {"tidy", "mutants", "access", "compat"}
+"""Directories whose cases look at one file each, and take next to no time: they run whole."""
 
 
 def seed() -> str:
@@ -47,6 +51,7 @@ def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     (tests/hosts) nine in ten, as making the cloud takes longest, and of the others all but a few
     tests each; of modules of stock clients nine in ten.
     What is marked `long` it always leaves out.
+    Of tests of which enough is left by then, it leaves out every other case.
     """
     guests = [item for item in items if item.get_closest_marker("hosts")]
     alone = [item for item in guests if not _shares_cloud(item)]
@@ -57,7 +62,8 @@ def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     left |= _leave(sharing, _module_of, 1 / 10)
     left |= _leave(commands, _module_of, 1 / 10)
     left |= _leave_but(OF_A_CLOUD, [item for item in sharing if item not in left])
-    return left | _leave_databases(items)
+    left |= _leave_databases(items)
+    return left | _leave_cases([item for item in items if item not in left])
 
 
 def spread(items: Sequence[pytest.Item]) -> list[pytest.Item]:
@@ -110,6 +116,24 @@ def _leave_databases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
         chance.shuffle(cases)
         first = chance.randrange(2)
         left |= {pairs[_case_of(one)][(first + at) % 2] for at, one in enumerate(cases)}
+    return left
+
+
+def _leave_cases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return half of the cases of each test that has many; the commit chooses.
+
+    Not of tests that say themselves how large their sample is, nor of those that always run whole.
+    """
+    whole = OF_DATABASES | OF_FILES
+    single = [
+        one
+        for one in items
+        if one.path.parent.name not in whole and one.get_closest_marker("cases") is None
+    ]
+    left: set[pytest.Item] = set()
+    for test, cases in sorted(_groups(single, _test_of).items()):
+        random.Random(f"{seed()} {test}").shuffle(cases)
+        left |= set(cases[max(FEW, (len(cases) + 1) // 2) :])
     return left
 
 

@@ -19,9 +19,9 @@ from tests.kill.workload import load_project, rarer_operations, ten_operations
 pytestmark = pytest.mark.kill
 
 DIES_S = 120.0
-SAMPLE = 10
-SAMPLE_OF_AGENT = 6
-SAMPLE_ON_POSTGRESQL = 4
+SAMPLE = 7
+SAMPLE_OF_AGENT = 4
+SAMPLE_ON_POSTGRESQL = 3
 
 
 @pytest.mark.cases(SAGA_POINTS, SAMPLE)

@@ -91,7 +91,7 @@ CASES = [
 ]
 
 
-@pytest.mark.cases(CASES, 8)
+@pytest.mark.cases(CASES, 5)
 async def test_two_operations_of_two_services_never_wait_in_vain(
     trials: Trials, case: Meeting
 ) -> None:

@@ -86,7 +86,7 @@ async def hold(trials: Trials, case: Calls, trial: Trial, call: Meddling) -> Non
     await laws.require_end(trial, case.scenario.saga, outcome, when)
 
 
-@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 8)
+@pytest.mark.cases(cases_of("lost", "unanswered", "twice", "late", "expired"), 5)
 async def test_a_call_may_fail_in_every_way(trials: Trials, case: Calls) -> None:
     for nth in range(1 + case.part, 1 + await count_calls(trials, case.scenario), PARTS):
         async with trials.begin(case.scenario) as trial:

@@ -93,7 +93,7 @@ CASES = [
 ]
 
 
-@pytest.mark.cases(CASES, 10)
+@pytest.mark.cases(CASES, 6)
 async def test_who_is_absorbed_leaves_nobody_waiting(trials: Trials, case: Inheritance) -> None:
     outcome = await trials.learn(case.scenario)
     led = lead_to(case.scenario.saga, case.point, outcome.points)

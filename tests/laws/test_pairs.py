@@ -227,7 +227,7 @@ def scene(name: str, *others: str) -> Scenario:
     return Scenario(name, saga, arrange, ACTS_OF_ALL[name], hosts=hosts, host_returns=returns)
 
 
-@pytest.mark.cases(PAIRS, 8)
+@pytest.mark.cases(PAIRS, 5)
 async def test_two_operations_on_the_same_things_both_end(trials: Trials, case: Pair) -> None:
     act = scene(case.first, case.second)
     for nth in range(1 + case.part, 1 + await trials.count_calls(act), case.parts):

@@ -129,7 +129,7 @@ async def crash_unwinding(trials: Trials, point: Point) -> None:
     await hold(trials, point, law)
 
 
-@pytest.mark.cases(FAILING, 8)
+@pytest.mark.cases(FAILING, 5)
 async def test_failing_anywhere_leaves_no_trace_or_a_declared_end(
     trials: Trials, case: Point
 ) -> None:
@@ -149,7 +149,7 @@ async def test_trouble_that_passes_stops_nothing(trials: Trials, case: Point) ->
             assert await trial.ending(case.saga) in {"done", ""}
 
 
-@pytest.mark.cases(FORWARD, 9)
+@pytest.mark.cases(FORWARD, 6)
 async def test_crashing_anywhere_ends_after_the_restart(trials: Trials, case: Point) -> None:
     await crash(trials, case)
 
@@ -170,7 +170,7 @@ async def test_what_dies_may_stay_away_for_hours(trials: Trials, case: Point) ->
             await laws.hold_crash(trial, case.saga, case.name, outcome)
 
 
-@pytest.mark.cases(BACK, 5)
+@pytest.mark.cases(BACK, 3)
 async def test_crashing_while_unwinding_leaves_no_trace(trials: Trials, case: Point) -> None:
     await crash_unwinding(trials, case)
 

@@ -125,7 +125,7 @@ class Refusing:
         return Response(409 if self.nth % 2 else 400, _WORD, headers)
 
 
-@pytest.mark.cases(find_cases(), 5)
+@pytest.mark.cases(find_cases(), 3)
 async def test_nothing_waits_for_what_was_refused_before_the_last_word(
     trials: Trials, case: Stubborn
 ) -> None:
