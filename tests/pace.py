@@ -11,7 +11,7 @@ from typing import Any
 from mooring.clock import SimulatedClock
 from mooring.saga.engine import Engine
 from mooring.saga.laws import LawProbe
-from tests.stillness import others_run, stands_still
+from tests.stillness import is_owed, others_run, stands_still
 
 HORIZON_S = 7200.0
 SHORT_S = 61.0
@@ -31,8 +31,6 @@ class Pace:
         self.clock, self.probe, self._engines = clock, probe, engines
         self.before_turn: Callable[[], Awaitable[None]] | None = None
         """Looks around each time before the clock is turned."""
-        self.is_awaited: Callable[[], bool] | None = None
-        """Whether a process beside this one, a database say, still owes an answer; if there is."""
 
     async def rest(self, horizon_s: float = HORIZON_S) -> None:
         """Return when nothing moves nor will within the horizon, or when a process died."""
@@ -62,17 +60,21 @@ class Pace:
                 return
 
     async def let_answer(self, asking: asyncio.Future[Any]) -> None:
-        """Wait while a process beside this one owes an answer to somebody who is no saga.
+        """Wait while a database owes an answer to somebody who is no saga.
 
         Else time would fly for the sagas while a client's request is at its database.
         """
-        still = 0
-        while still < LOOKS and self.is_awaited is not None:
-            before = time.process_time()
-            await asyncio.wait({asking}, timeout=LOOK_S)
+        turns = 0
+        while turns or is_owed():
+            if is_owed():
+                turns = LOOKS
+                await asyncio.wait({asking}, timeout=MOMENT_S)
+            else:
+                # Who was answered may be about to ask for more.
+                turns -= 1
+                await asyncio.sleep(0)
             if asking.done() or self.probe.crashed:
                 return
-            still = still + 1 if self._is_idle(before) else 0
 
     async def turn(self) -> None:
         """Turn the clock to the next timer, and let those run whose time has come."""
@@ -122,7 +124,7 @@ class Pace:
             done, _ = await asyncio.wait(quiet, timeout=MOMENT_S)
             if len(done) == len(quiet) or self.probe.crashed:
                 return False
-            if stands_still(LOOKS * LOOK_S) and not (self.is_awaited and self.is_awaited()):
+            if stands_still(LOOKS * LOOK_S):
                 return True
         return False
 
@@ -131,9 +133,8 @@ class Pace:
 
         A thread that had no turn for some looks has worked as little as one that waits.
         """
-        is_awaited = self.is_awaited is not None and self.is_awaited()
         has_worked = time.process_time() - since >= BUSY_S
-        return not has_worked and not is_awaited and not others_run()
+        return not has_worked and not is_owed() and not others_run()
 
     def _advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

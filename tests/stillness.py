@@ -41,10 +41,16 @@ def stands_still(soon_s: float) -> bool:
         return False
     if any(asked.get_loop() is loop for asked in _working):
         return False
-    if any(call.loop is loop for call in _transactions):
+    if is_owed():
         return False
     due = loop.time() + soon_s
     return all(timer.cancelled() or timer.when() > due for timer in timers)
+
+
+def is_owed() -> bool:
+    """Whether a database works for the running loop, or has not been heard by it yet."""
+    loop = asyncio.get_running_loop()
+    return any(call.loop is loop for call in _transactions)
 
 
 def others_run() -> bool:

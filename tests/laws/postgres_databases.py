@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable
-from typing import Any, LiteralString
+from typing import LiteralString
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from mooring import limits
-from mooring.store.postgresql import PostgresqlStore
-from tests.laws.sites import Scenario, Trial
 from tests.laws.trials import Databases, Trials
 from tests.postgres import Server, create_database
 
 _numbers = itertools.count(1)
 PATIENT_S = 3600.0
-"""In place of how long a store repeats what was lost: no law depends on how fast a machine is."""
+
+
+def be_patient(patch: pytest.MonkeyPatch) -> None:
+    """Have stores repeat what was lost for long: no law depends on how fast a machine is."""
+    for name in ("STORE_AGAIN_S", "STORE_SETTLE_S"):
+        patch.setattr(limits, name, PATIENT_S)
 
 
 class PostgresDatabases(Databases):
@@ -59,44 +61,14 @@ class PostgresDatabases(Databases):
             connection.execute(sql.SQL(command).format(*map(sql.Identifier, names)))
 
 
-class Asked:
-    """How many transactions PostgreSQL was asked for that have not ended."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._count = 0
-        for name in ("write", "read"):
-            patch.setattr(PostgresqlStore, name, self._counted(getattr(PostgresqlStore, name)))
-        for name in ("STORE_AGAIN_S", "STORE_SETTLE_S"):
-            patch.setattr(limits, name, PATIENT_S)
-
-    def __call__(self) -> bool:
-        return self._count > 0
-
-    def _counted(self, ask: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def counted(*arguments: Any) -> Any:
-            self._count += 1
-            try:
-                return await ask(*arguments)
-            finally:
-                self._count -= 1
-
-        return counted
-
-
 class PostgresTrials(Trials):
-    """Trials on a server of the tests, whose clock stands while it owes an answer."""
+    """Trials on a server of the tests."""
 
-    def __init__(self, server: Server, asked: Asked, *, most: int = 0) -> None:
+    def __init__(self, server: Server, *, most: int = 0) -> None:
         self._theirs = PostgresDatabases(server)
         super().__init__(databases=self._theirs, most=most)
-        self._asked = asked
 
     def remove(self) -> None:
         """Remove every directory and database."""
         super().remove()
         self._theirs.remove_all()
-
-    async def _open(self, scenario: Scenario) -> Trial:
-        trial = await super()._open(scenario)
-        trial.cloud.pace.is_awaited = self._asked
-        return trial

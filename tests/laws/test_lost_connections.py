@@ -19,7 +19,7 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.laws import Outcome
 from tests.laws.losses import COMMIT, Loss, Losses, losing
-from tests.laws.postgres_databases import Asked, PostgresTrials
+from tests.laws.postgres_databases import PostgresTrials, be_patient
 from tests.laws.scenarios import SCENARIOS
 from tests.laws.sites import Scenario
 from tests.postgres import Server
@@ -53,8 +53,8 @@ SHARES = [Share(scenario, part) for scenario in SCENARIOS for part in range(PART
 class Ground:
     """Trials on PostgreSQL, and what scenarios come to there."""
 
-    def __init__(self, server: Server, losses: Losses, asked: Asked) -> None:
-        self.losses, self.trials = losses, PostgresTrials(server, asked)
+    def __init__(self, server: Server, losses: Losses) -> None:
+        self.losses, self.trials = losses, PostgresTrials(server)
         self._learnt: dict[str, Undisturbed] = {}
 
     async def learn(self, scenario: Scenario) -> Undisturbed:
@@ -90,7 +90,8 @@ class Ground:
 @pytest.fixture(scope="module")
 def ground(postgres_server: Server) -> Iterator[Ground]:
     with losing() as losses, pytest.MonkeyPatch.context() as patch:
-        made = Ground(postgres_server, losses, Asked(patch))
+        be_patient(patch)
+        made = Ground(postgres_server, losses)
         yield made
         made.trials.remove()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.laws.conftest import count_scenarios
-from tests.laws.postgres_databases import Asked, PostgresTrials
+from tests.laws.postgres_databases import PostgresTrials, be_patient
 from tests.laws.test_steps import BACK, FORWARD, Point, crash, crash_unwinding
 from tests.postgres import Server
 
@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.postgres]
 @pytest.fixture(scope="module")
 def trials(postgres_server: Server, pytestconfig: pytest.Config) -> Iterator[PostgresTrials]:
     with pytest.MonkeyPatch.context() as patch:
-        most = count_scenarios(pytestconfig)
-        made = PostgresTrials(postgres_server, Asked(patch), most=most)
+        be_patient(patch)
+        made = PostgresTrials(postgres_server, most=count_scenarios(pytestconfig))
         yield made
         made.remove()
 
