@@ -103,6 +103,23 @@ async def upload(
         raise Park(seconds=_LOOK_AGAIN_S) from error
 
 
+async def followed(
+    run: Run[Any], pieces: AsyncIterator[bytes], size_bytes: int, sent: int = 0
+) -> AsyncIterator[bytes]:
+    """Yield the pieces of a capture, the first of them after `sent` bytes; tell how far it is.
+
+    Whether it is there to its end only who takes it can say.
+    """
+    told = 0
+    async for piece in pieces:
+        yield piece
+        sent += len(piece)
+        percent = min(99, 100 * sent // max(1, size_bytes))
+        if percent > told:
+            told = percent
+            await run.progress(percent)
+
+
 async def _delete(images: ImageClient, image_id: str) -> None:
     """Delete an image, also one that somebody protected before it had its data."""
     try:

@@ -45,6 +45,19 @@ async def test_both_volumes_get_what_the_guest_writes_until_it_is_switched(
     assert of_new.until is None
 
 
+async def test_how_much_is_copied_is_shown(cloud: ComputeCloud) -> None:
+    server_id, old, new = await prepare(cloud)
+    cloud.hypervisor().lagging.add(new)
+    assert (await swap(cloud, server_id, old, new)).status == 202
+    await cloud.compute.sagas.settle(3.0)
+    listed = await cloud.ask("GET", "/mooring/operations", user="admin")
+    (going_on,) = listed.body["operations"]
+    assert (going_on["name"], going_on["progress"]) == ("compute.swap_volume", 50)
+    cloud.hypervisor().lagging.clear()
+    await cloud.settle()
+    await Stand(cloud, (server_id, old, new)).check_done()
+
+
 async def test_what_is_asked_of_the_volume_service_meanwhile(cloud: ComputeCloud) -> None:
     server_id, old, new = await prepare(cloud)
     cloud.hypervisor().lagging.add(new)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring import captured_images
 from mooring.agent_api.captures import CAPTURE_FORMAT
 from mooring.agent_api.images import ImageSpec
 from mooring.errors import Conflict, Unavailable
@@ -14,10 +15,6 @@ from mooring.volume.backends import apart, backends
 from mooring.volume.volumes import filling
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from mooring.agent_api.captures import Capture
-    from mooring.agent_api.client import AgentClient
     from mooring.fence.operation import Operation
     from mooring.saga.define import Run
     from mooring.volume.migration.copies import Move
@@ -86,25 +83,13 @@ async def carry(run: Run[Volume], volume_id: str, move: Move) -> None:
         for_operation=True,
         begins_at=await target.arrived_bytes(move.copy_id),
     )
-    pieces = _followed(run, source, volume_id, made, spec.begins_at)
-    await target.put_image(move.copy_id, spec, pieces, operation=run.operation)
+    sent = spec.begins_at
+    pieces = source.read_volume_capture(volume_id, made, begins_at=sent)
+    followed = captured_images.followed(run, pieces, made.size_bytes, sent)
+    await target.put_image(move.copy_id, spec, followed, operation=run.operation)
 
 
 async def remove_carried(run: Run[Volume], move: Move, operation: Operation) -> None:
     """Remove the file at the target."""
     agent = await backends.agent_of(run, move.target)
     await agent.delete_image(move.copy_id, operation=operation)
-
-
-async def _followed(
-    run: Run[Volume], source: AgentClient, volume_id: str, made: Capture, sent: int
-) -> AsyncIterator[bytes]:
-    """Yield the file's pieces after so many bytes, and tell how far it is."""
-    told = 0
-    async for piece in source.read_volume_capture(volume_id, made, begins_at=sent):
-        yield piece
-        sent += len(piece)
-        percent = min(99, 100 * sent // made.size_bytes)
-        if percent > told:
-            told = percent
-            await run.progress(percent)

@@ -111,7 +111,8 @@ async def upload(notes: Pictured, run: Run[Compute]) -> None:
                 "not uploaded; ask for another one when its host is back."
             )
         made = await _find_capture(notes, run)
-        return run.service.agents[notes.host].read_capture(notes.server_id, made)
+        pieces = run.service.agents[notes.host].read_capture(notes.server_id, made)
+        return captured_images.followed(run, pieces, made.size_bytes)
 
     of = f"server {notes.server_id}"
     await captured_images.upload(run.service.images, notes.image_id, of, open_data)

@@ -105,7 +105,8 @@ async def upload_image(notes: UploadVolume, run: Run[Volume]) -> None:
                 f"Host {agent.name} has no copy of volume {notes.volume_id} any more. The image "
                 "was not made; ask for another one."
             )
-        return agent.read_volume_capture(notes.volume_id, made)
+        pieces = agent.read_volume_capture(notes.volume_id, made)
+        return captured_images.followed(run, pieces, made.size_bytes)
 
     of = f"volume {notes.volume_id}"
     await captured_images.upload(run.service.images, notes.image_id, of, open_data)
