@@ -34,21 +34,21 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-Version = tuple[int, int]
-SHELVED_SINCE: Version = (2, 20)
-MULTIATTACH_SINCE: Version = (2, 60)
-ID_SHOWN_SINCE: Version = (2, 89)
-UNAWAITED_SINCE: Version = (2, 101)
-
 
 class NewAttachment(Struct, frozen=True, kw_only=True):
-    """What POST os-volume_attachments asks for; `version` is the request's microversion."""
+    """What POST os-volume_attachments asks for, and what its microversion lets it.
+
+    `to_shelved`: to a server that was put away; `multiattach`: a volume for several servers;
+    `unawaited`: it is answered before the volume is reserved.
+    """
 
     volume_id: str
     device: str | None = None
     tag: str | None = None
     delete_on_termination: bool = False
-    version: Version = (2, 1)
+    to_shelved: bool = False
+    multiattach: bool = False
+    unawaited: bool = False
 
 
 class Update(Struct, frozen=True, kw_only=True):
@@ -62,37 +62,45 @@ class Update(Struct, frozen=True, kw_only=True):
 
 
 def page(
-    tx: Session, who: Who, server_id: str, version: Version, *, offset: int = 0, limit: int = 1000
+    tx: Session,
+    who: Who,
+    server_id: str,
+    *,
+    by_attachment: bool,
+    offset: int = 0,
+    limit: int = 1000,
 ) -> Sequence[BlockDevice]:
-    """Return the volumes of a server, as many as this microversion shows."""
+    """Return the volumes of a server; `by_attachment` only those that have one."""
     servers.visible(tx, who, server_id)
     found = devices.of_server(tx, server_id)
-    rows = [row for row in found if _is_shown(row, version) and not devices.is_copy(row)]
-    return rows[offset : offset + limit]
+    shown = [row for row in found if _is_shown(row, by_attachment=by_attachment)]
+    return [row for row in shown if not devices.is_copy(row)][offset : offset + limit]
 
 
-def visible(tx: Session, who: Who, server_id: str, volume_id: str, version: Version) -> BlockDevice:
+def visible(
+    tx: Session, who: Who, server_id: str, volume_id: str, *, by_attachment: bool
+) -> BlockDevice:
     """Return the block device by which a server has a volume. Raises NotFound."""
     servers.visible(tx, who, server_id)
     row = devices.find_volume(tx, server_id, volume_id)
-    if row is None or not _is_shown(row, version):
+    if row is None or not _is_shown(row, by_attachment=by_attachment):
         raise _not_attached(server_id, volume_id)
     return row
 
 
 async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachment) -> BlockDevice:
-    """Record the wish and its saga at once; up to 2.100 wait until the volume is reserved.
+    """Record the wish and its saga at once; wait until the volume is reserved, if that is awaited.
 
     Raises NotFound, Conflict, Invalid and Forbidden as facts/compute.md 2.4 lists them.
     """
-    await compute.store.read(lambda tx: _check_state(tx, who, server_id, wanted.version, _ATTACH))
+    await compute.store.read(lambda tx: _check_state(tx, who, server_id, wanted))
     if wanted.device is not None:
         block_devices.check_device_name(wanted.device)
     volume = await compute.volumes.show(who, wanted.volume_id)
     there = await compute.volumes.find_attachments(who, volume_id=volume.id)
 
     def begin(tx: Session) -> tuple[BlockDevice, str]:
-        server = _check_state(tx, who, server_id, wanted.version, _ATTACH)
+        server = _check_state(tx, who, server_id, wanted)
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
         _check_abilities(server, host, volume, wanted)
@@ -104,26 +112,28 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         notes = replace(
             _plan_attaching(row, server, known),
             old_calls=by_old_calls,
-            accepted=wanted.version >= UNAWAITED_SINCE,
+            accepted=wanted.unawaited,
             has_data=volume.status in _WITH_DATA,
         )
         return row, _start_attaching(tx, compute, who, notes)
 
     row, saga_id = await submit(compute, _ATTACH, (server_id, volume.id), begin)
-    if wanted.version < UNAWAITED_SINCE or row.device_name is None:
+    if not wanted.unawaited or row.device_name is None:
         await compute.sagas.answered(saga_id)
     return row
 
 
 async def detach(
-    compute: Compute, who: Who, server_id: str, volume_id: str, version: Version
+    compute: Compute, who: Who, server_id: str, volume_id: str, *, from_shelved: bool
 ) -> None:
-    """Begin to detach; answers once the volume service has agreed.
+    """Begin to detach, `from_shelved` servers too; answers once the volume service has agreed.
 
     Raises NotFound, Conflict and Invalid as facts/compute.md 2.6 lists them: what the volume
     service refuses, a second call among it, is Invalid.
     """
-    await compute.store.read(lambda tx: _check_shelved(tx, who, server_id, version, _DETACH))
+    await compute.store.read(
+        lambda tx: _check_shelved(tx, who, server_id, _DETACH, allowed=from_shelved)
+    )
     volume = await compute.volumes.show(who, volume_id)
 
     def begin(tx: Session) -> str:
@@ -208,27 +218,25 @@ def _holders(compute: Compute, tx: Session, volume_id: str) -> list[str]:
     return compute.sagas.holders(tx, f"volume:{volume_id}")
 
 
-def _is_shown(row: BlockDevice, version: Version) -> bool:
-    """From 2.89 on, only what has an attachment is shown: the delete guard reads exactly this."""
-    if row.volume_id is None:
-        return False
-    return version < ID_SHOWN_SINCE or row.attachment_id is not None
+def _is_shown(row: BlockDevice, *, by_attachment: bool) -> bool:
+    """Tell whether it is a volume, `by_attachment` one with an attachment, as a guard asks."""
+    return row.volume_id is not None and not (by_attachment and row.attachment_id is None)
 
 
 def _not_attached(server_id: str, volume_id: str) -> NotFound:
     return NotFound(f"Instance {server_id} is not attached to volume {volume_id}.")
 
 
-def _check_shelved(tx: Session, who: Who, server_id: str, version: Version, action: str) -> Server:
+def _check_shelved(tx: Session, who: Who, server_id: str, action: str, *, allowed: bool) -> Server:
     server = servers.visible(tx, who, server_id)
-    if server.vm_state.startswith("shelved") and version < SHELVED_SINCE:
+    if server.vm_state.startswith("shelved") and not allowed:
         raise states.refusal(server_id, action, "vm_state", server.vm_state)
     return server
 
 
-def _check_state(tx: Session, who: Who, server_id: str, version: Version, action: str) -> Server:
-    server = _check_shelved(tx, who, server_id, version, action)
-    states.require(server, who, action, states.ATTACHABLE)
+def _check_state(tx: Session, who: Who, server_id: str, wanted: NewAttachment) -> Server:
+    server = _check_shelved(tx, who, server_id, _ATTACH, allowed=wanted.to_shelved)
+    states.require(server, who, _ATTACH, states.ATTACHABLE)
     return server
 
 
@@ -247,7 +255,7 @@ def _check_volume(
         raise Invalid(f"Invalid volume: volume {volume.id} is attached to server {server.id}.")
     if not volume.multiattach and devices.of_volume(tx, volume.id):
         raise Invalid(f"Invalid volume: volume {volume.id} is attached to another server.")
-    if volume.multiattach and wanted.version < MULTIATTACH_SINCE:
+    if volume.multiattach and not wanted.multiattach:
         raise Invalid(
             f"Volume {volume.id} is multiattach, which needs compute API version 2.60. Nothing was "
             "attached."

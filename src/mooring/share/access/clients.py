@@ -11,7 +11,6 @@ import re
 from mooring.errors import Invalid
 
 TYPES = ("ip", "user", "cert", "cephx")
-_V6_SINCE, _CEPHX_SINCE = (2, 38), (2, 13)
 _ACCOUNT = re.compile(r'[^"/\\\[\]:;|=,+*?<>@]{4,255}')
 _IDENTITY = re.compile(r"[\x21-\x2d\x2f-\x7e][\x20-\x2d\x2f-\x7e]*")
 """Printable ASCII without a dot."""
@@ -19,19 +18,19 @@ _OF_HOSTS = "mooring-"
 """What the compute service's cephx ids begin with; a project's id follows."""
 
 
-def check(access_type: str, access_to: str, version: tuple[int, int]) -> str:
+def check(access_type: str, access_to: str, *, takes_cephx: bool, takes_v6: bool) -> str:
     """Return what tells a client from others of its type. Raises Invalid for none.
 
     Whether a rule may let every address in is for the pool to say.
     """
-    known = [name for name in TYPES if name != "cephx" or version >= _CEPHX_SINCE]
+    known = [name for name in TYPES if name != "cephx" or takes_cephx]
     if access_type not in known:
         raise Invalid(
             f"Invalid input received: Only {', '.join(known)} access types are supported, not "
             f"'{access_type[:64]}'. Nothing was changed.",
         )
     if access_type == "ip":
-        return _check_network(access_to, version)
+        return _check_network(access_to, takes_v6=takes_v6)
     client = access_to.strip() if access_type == "cert" else access_to
     good = {
         "user": bool(_ACCOUNT.fullmatch(client)) and bool(client.strip(". ")),
@@ -53,7 +52,7 @@ def check_project(access_type: str, client: str, project_id: str) -> None:
         raise _refuse(client, f"a client of this project; others do not begin with {_OF_HOSTS}")
 
 
-def _check_network(text: str, version: tuple[int, int]) -> str:
+def _check_network(text: str, *, takes_v6: bool) -> str:
     try:
         network = ipaddress.ip_network(text)
     except ValueError as error:
@@ -61,7 +60,7 @@ def _check_network(text: str, version: tuple[int, int]) -> str:
     if "%" in text:
         # Which link it is on means something to the client's machine alone.
         raise _refuse(text, "an address or a network without a zone")
-    if network.version == 6 and version < _V6_SINCE:
+    if network.version == 6 and not takes_v6:
         raise _refuse(text, "an IPv4 address or network; IPv6 needs microversion 2.38")
     return str(network)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 _SHARING = frozenset({"iscsi", "iser"})
 _MOUNTED = frozenset({"nfs", "quobyte"})
 _UNKNOWN = frozenset({"nvme-of", "nvmeof"})
-UNKNOWN_SINCE = (3, 69)
-"""The first version that tells what is not known from what is so."""
 
 
 def are_shared(protocol: str) -> bool | None:
@@ -24,12 +22,3 @@ def are_reached_by_one(protocol: str) -> bool | None:
     A share that is mounted is one, which needs no lock of clients: whoever mounts it guards it.
     """
     return protocol.lower() in _MOUNTED or are_shared(protocol)
-
-
-def as_shown(protocol: str, version: tuple[int, int]) -> bool | None:
-    """Return it as a version of the API shows it: true where nobody could say that it is unknown.
-
-    So a client of an old version takes care rather than not.
-    """
-    shared = are_shared(protocol)
-    return True if shared is None and version < UNKNOWN_SINCE else shared

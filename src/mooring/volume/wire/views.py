@@ -199,7 +199,10 @@ def message(call: Call[Volume], row: MessageRow | Row[Any]) -> dict[str, Any]:
 
 def _by_version(call: Call[Volume], row: Row[Any], around: Surroundings) -> dict[str, Any]:
     version, admin, backend = call.version, call.who.is_admin, row.backend or ""
-    shared = targets.as_shown(around.protocols.get(backend, ""), version)
+    shared = targets.are_shared(around.protocols.get(backend, ""))
+    if shared is None and version < (3, 69):
+        # It could not be told as unknown: so a client takes care rather than not.
+        shared = True
     later = {
         (3, 13): {"group_id": None},
         (3, 21): {"provider_id": None} if admin else {},

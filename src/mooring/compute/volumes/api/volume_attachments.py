@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from mooring.compute.service import Compute
 from mooring.compute.tables import BlockDevice
 from mooring.compute.volumes import swapping, volume_attachments
-from mooring.compute.volumes.volume_attachments import UNAWAITED_SINCE, NewAttachment, Update
+from mooring.compute.volumes.volume_attachments import NewAttachment, Update
 from mooring.compute.wire.api import queries
 from mooring.compute.wire.api.values import Truth, truth
 from mooring.compute.wire.fields import Tag, Uuid
@@ -23,8 +23,13 @@ PATH = "/servers/{server_id}/os-volume_attachments"
 _ONE = f"{PATH}/{{volume_id}}"
 _KEY = "volumeAttachment"
 _RULE = "os_compute_api:os-volumes-attachments:"
+_SHELVED_SINCE: Version = (2, 20)
+_MULTIATTACH_SINCE: Version = (2, 60)
 _TAGS_SINCE: Version = (2, 70)
 _TERMINATION_SINCE: Version = (2, 79)
+_ID_SHOWN_SINCE: Version = (2, 89)
+"""Only what has an attachment is shown then: the delete guard reads exactly this."""
+_UNAWAITED_SINCE: Version = (2, 101)
 
 Device = Annotated[
     str, Meta(max_length=255, pattern=r"(^/dev/x{0,1}[a-z]{0,1}d{0,1})([a-z]+)[0-9]*\Z")
@@ -65,7 +70,7 @@ async def list_attachments(call: Call[Compute]) -> Reply:
             tx,
             call.who,
             call.path["server_id"],
-            call.version,
+            by_attachment=call.version >= _ID_SHOWN_SINCE,
             offset=page.offset,
             limit=page.limit,
         )
@@ -76,9 +81,11 @@ async def list_attachments(call: Call[Compute]) -> Reply:
 @api.get(_ONE, policy=f"{_RULE}show")
 async def show_attachment(call: Call[Compute]) -> Reply:
     """Show one of them. The volume service's delete guard reads `attachment_id` here."""
+    server_id, volume_id = call.path["server_id"], call.path["volume_id"]
+    by_attachment = call.version >= _ID_SHOWN_SINCE
     row = await call.service.store.read(
         lambda tx: volume_attachments.visible(
-            tx, call.who, call.path["server_id"], call.path["volume_id"], call.version
+            tx, call.who, server_id, volume_id, by_attachment=by_attachment
         )
     )
     return Reply(200, {"volumeAttachment": view(row, call.version)})
@@ -95,7 +102,9 @@ async def attach(call: Call[Compute], wanted: Attach) -> Reply:
         device=wanted.device,
         tag=wanted.tag or None,
         delete_on_termination=truth(wanted.delete_on_termination),
-        version=call.version,
+        to_shelved=call.version >= _SHELVED_SINCE,
+        multiattach=call.version >= _MULTIATTACH_SINCE,
+        unawaited=call.version >= _UNAWAITED_SINCE,
     )
     return await _attach(call, new)
 
@@ -129,7 +138,10 @@ async def change(call: Call[Compute], wanted: Change) -> Reply:
 async def detach(call: Call[Compute]) -> Reply:
     """Detach a volume; answers once the volume service has agreed."""
     server_id, volume_id = call.path["server_id"], call.path["volume_id"]
-    await volume_attachments.detach(call.service, call.who, server_id, volume_id, call.version)
+    from_shelved = call.version >= _SHELVED_SINCE
+    await volume_attachments.detach(
+        call.service, call.who, server_id, volume_id, from_shelved=from_shelved
+    )
     return Reply(202)
 
 
@@ -139,7 +151,7 @@ def view(row: BlockDevice, version: Version) -> dict[str, Any]:
     if row.device_name is not None:
         shown["device"] = row.device_name
     shown |= _grown(row, version)
-    if version >= volume_attachments.ID_SHOWN_SINCE:
+    if version >= _ID_SHOWN_SINCE:
         return shown | {"attachment_id": row.attachment_id, "bdm_uuid": row.id}
     return shown | {"id": row.volume_id}
 
@@ -156,7 +168,7 @@ def _grown(row: BlockDevice, version: Version) -> dict[str, Any]:
 async def _attach(call: Call[Compute], wanted: NewAttachment) -> Reply:
     server_id = call.path["server_id"]
     row = await volume_attachments.attach(call.service, call.who, server_id, wanted)
-    if call.version >= UNAWAITED_SINCE:
+    if wanted.unawaited:
         return Reply(202)
     answer = {
         "id": row.volume_id,

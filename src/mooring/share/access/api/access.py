@@ -123,7 +123,8 @@ def _require_type(call: Call[Share]) -> None:
 
 
 def _read_rule(call: Call[Share], body: AllowBody) -> access.NewRule:
-    client = clients.check(body.access_type, body.access_to, call.version)
+    since = {"takes_cephx": call.version >= (2, 13), "takes_v6": call.version >= (2, 38)}
+    client = clients.check(body.access_type, body.access_to, **since)
     level = body.access_level or "rw"
     if level not in {"rw", "ro"}:
         raise Invalid(
