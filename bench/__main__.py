@@ -43,6 +43,16 @@ PARTS: tuple[str, ...] = (
     "serves",
     "source_lines",
 )
+ALSO = {"detach": "attach"}
+"""What is measured along with another part, and by whose name it is asked for."""
+
+
+def chosen(asked: list[str]) -> list[str]:
+    """Return the parts to run, each once; all without any. Raises SystemExit for no part."""
+    parts = list(dict.fromkeys(ALSO.get(name, name) for name in asked))
+    if unknown := [name for name in parts if name not in PARTS]:
+        raise SystemExit(f"bench: no part is called {unknown[0]}; there are {', '.join(PARTS)}.")
+    return parts or [*PARTS]
 
 
 def measure(checkout: Path, part: str) -> list[Row]:
@@ -141,7 +151,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--against", metavar="COMMIT", help="measure that commit too")
     given = parser.parse_args()
-    parts: list[str] = given.parts or [*PARTS]
+    parts = chosen(given.parts)
     with scratch() as directory:
         flush = flush_ms(directory)
     theirs: list[Row] = []
