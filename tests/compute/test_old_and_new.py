@@ -123,6 +123,21 @@ async def test_before_its_user_s_word_a_volume_leaves_both_hosts(mixed: Moving) 
     assert await mixed.cloud.complaints() == []
 
 
+@pytest.mark.parametrize("state", ["as it is", "off", "put away", "in error"])
+async def test_it_is_deleted_with_nothing_left(mixed: Moving, state: str) -> None:
+    if state == "off":
+        assert await ask(mixed, "os-stop") == 202
+    elif state == "put away":
+        assert await ask(mixed, "shelve") == 202
+    elif state == "in error":
+        assert await ask(mixed, "os-resetState", {"state": "error"}, user="admin") == 202
+    assert (await mixed.cloud.ask("DELETE", f"/servers/{mixed.server_id}")).status == 204
+    await mixed.cloud.settle()
+    assert [await mixed.cloud.volume_status(one) for one in mixed.volumes] == ["available"] * 2
+    assert (await mixed.connected(), await mixed.attachments()) == ([0, 0], 0)
+    assert await mixed.cloud.complaints() == []
+
+
 async def test_before_its_user_s_word_it_is_deleted_with_nothing_left(mixed: Moving) -> None:
     await migrate(mixed)
     await is_to_be_verified(mixed)

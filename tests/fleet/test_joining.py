@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 import msgspec
 import pytest
+import structlog
 from msgspec.structs import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -215,6 +216,30 @@ async def test_the_audit_log_says_who_was_let_in_and_apart_who_was_not(
     assert (told["what"], told["status"], told["address"]) == ("refused", 403, "192.0.2.7")
     assert "guessed" not in line
     assert read_token(token).secret not in (tmp_path / FILE).read_text()
+
+
+@pytest.mark.parametrize("how", ["used", "too late", "for another host"])
+async def test_whoever_is_not_let_in_is_in_the_log_and_nothing_of_the_token(
+    fleet: Fleet, tmp_path: Path, how: str
+) -> None:
+    app = door.build(fleet, AuditLog(tmp_path / FILE))
+    transport = httpx2.ASGITransport(app=app, client=("192.0.2.7", 4711))
+    token, _ = await fleet.invite("h2", ["compute"], HERE)
+    if how == "used":
+        await fleet.join(knock(token, certificates.new_key()))
+    elif how == "too late":
+        turn(fleet, JOIN_TOKEN_S + 1)
+    name = "h3" if how == "for another host" else "h2"
+    asked = msgspec.json.encode(knock(token, certificates.new_key(), name=name))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://door") as client:
+        with structlog.testing.capture_logs() as logged:
+            answer = await client.post("/join", content=asked)
+    assert answer.status_code == (409 if how == "used" else 403)
+    [said] = [one for one in logged if one["event"] == "a host was not let in"]
+    assert "192.0.2.7" in said["caller"]
+    [line] = (tmp_path / STRANGERS).read_text().splitlines()
+    assert msgspec.json.decode(line)["status"] == answer.status_code
+    assert read_token(token).secret not in line + str(logged)
 
 
 async def test_a_host_that_is_being_removed_is_told_by_name_what_lets_it_back(

@@ -22,6 +22,7 @@ DIES_S = 120.0
 SAMPLE = 7
 SAMPLE_OF_AGENT = 4
 SAMPLE_ON_POSTGRESQL = 3
+SAMPLE_OF_AGENT_ON_POSTGRESQL = 1
 
 
 @pytest.mark.cases(SAGA_POINTS, SAMPLE)
@@ -39,7 +40,19 @@ def test_a_killed_control_plane_on_postgresql_ends_every_operation(
 
 @pytest.mark.cases(AGENT_POINTS, SAMPLE_OF_AGENT)
 def test_a_killed_agent_ends_every_operation(case: AgentPoint, template: Path) -> None:
-    cloud = KilledCloud(copy_template(template))
+    live_with(KilledCloud(copy_template(template)), case)
+
+
+@pytest.mark.postgres
+@pytest.mark.cases(AGENT_POINTS, SAMPLE_OF_AGENT_ON_POSTGRESQL)
+def test_a_killed_agent_on_postgresql_ends_every_operation(
+    case: AgentPoint, on_postgresql: Callable[[str], KilledCloud]
+) -> None:
+    live_with(on_postgresql(case.name), case)
+
+
+def live_with(cloud: KilledCloud, case: AgentPoint) -> None:
+    """Do ten things while an agent dies at the point and comes back: all of it ends."""
     project = load_project((cloud.directory / "project.json").read_bytes())
     there = case.host == OTHER
     cloud.start_agent(kill_at="" if there else case.kill_at, held_at=case.held_at)

@@ -35,6 +35,19 @@ async def test_a_volume_comes_to_another_pool_of_its_host(cloud: Movers) -> None
     assert await cloud.there() == {FAST: [volume_id]}
 
 
+@pytest.mark.parametrize(
+    ("value", "status"), [(True, 202), ("True", 202), ("no", 202), ("maybe", 400), ([], 400)]
+)
+async def test_a_forced_copy_is_the_one_that_there_is(
+    cloud: Movers, value: object, status: int
+) -> None:
+    volume_id = await cloud.make()
+    assert (await cloud.migrate(volume_id, FAST, force_host_copy=value)).status == status
+    await cloud.settle()
+    at = FAST if status == 202 else SLOW
+    assert await cloud.there() == {at: [volume_id]}
+
+
 async def test_a_volume_comes_to_another_host_and_back(cloud: Movers) -> None:
     volume_id = await cloud.make()
     for pool in (FAR, SLOW):
