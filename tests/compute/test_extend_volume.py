@@ -291,3 +291,5 @@ async def test_what_has_grown_although_no_answer_came_is_told_as_grown(cloud: Co
     assert volume.completions == [False]
     assert await sizes_gib(cloud, server_id, volume.volume_id) == (2, 2)
     assert await noted_gib(cloud, volume.volume_id) == 2
+    assert (await cloud.actions(server_id))[-1] == ("extend_volume", None)
+    assert await faults(cloud, server_id) == []

@@ -42,6 +42,7 @@ class Told(Struct, frozen=True, kw_only=True):
     before       what went wrong in the rounds before, which its failure tells, too
     stuck        what is told first where the way back was refused, too; `{why}` in it is why
     unawaited    its user was answered before it began, so that a refusal leaves a trace, too
+    came_true    what it was for was found to be so though it failed: it is told as gone well
     """
 
     event: str = ""
@@ -54,6 +55,7 @@ class Told(Struct, frozen=True, kw_only=True):
     before: str = ""
     stuck: str = ""
     unawaited: bool = False
+    came_true: bool = False
 
 
 def _say_nothing(notes: Any, run: Run[Compute]) -> str:
@@ -165,6 +167,9 @@ class _Teller:
         is_refused, told = self._from_answer and not run.answered, self._describe(notes)
         if is_refused and not told.unawaited:
             actions.forget(tx, notes.action_id)
+            return
+        if told.came_true:
+            self.end(tx, notes, run)
             return
         before = told.before
         if told.stuck and run.undo_error is not None:

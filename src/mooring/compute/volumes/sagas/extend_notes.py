@@ -31,6 +31,7 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     extending    what the volume was found to be; None while nobody has looked
     target_gib   the size that the disk is to have
     image_bytes  what the image has, as its host said last
+    guest_bytes  what the guest saw when this was taken back
     event        the key of the operation that told of it; empty where it had none
     is_renewed   whether another one goes on with it, behind the operation that took its place
     """
@@ -44,6 +45,7 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     extending: bool | None = None
     target_gib: int = 0
     image_bytes: int = 0
+    guest_bytes: int = 0
     event: str = ""
     is_renewed: bool = False
 
@@ -56,6 +58,11 @@ class ExtendVolume(Struct, frozen=True, kw_only=True):
     def has_grown(self) -> bool:
         """Whether the image is known to have the new size."""
         return bool(self.extending) and self.image_bytes >= self.target_gib * GIB
+
+    @property
+    def came_true(self) -> bool:
+        """Whether image and guest were found to have the new size when this was taken back."""
+        return self.has_grown and self.guest_bytes >= self.target_gib * GIB
 
 
 def find_device(tx: Session, notes: ExtendVolume) -> ExtendVolume:

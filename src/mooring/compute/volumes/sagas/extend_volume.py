@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 from msgspec.structs import replace
 
-from mooring.agent_api.disks import STORAGE_AWAY
+from mooring.agent_api.disks import STORAGE_AWAY, DiskSize
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.volumes import devices
@@ -94,30 +94,31 @@ async def forget_resize(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
 
     A size that the host cannot tell is unknown, and no reason to keep the server until it can.
     """
-    sizes: list[int] = []
+    found = DiskSize(guest_bytes=0, image_bytes=0)
 
     async def verb(agent: AgentClient) -> None:
+        nonlocal found
         try:
             await agent.forget_resize(notes.server_id, notes.volume_id, operation=run.operation)
         except NotFound:
             return
-        sizes.append(await _look_at_image(agent, notes))
+        found = await _look_at_disk(agent, notes)
 
     path = f"/servers/{notes.server_id}/disks/{notes.volume_id}/size"
     await guests.take_back(run, notes.host, path, verb)
-    return replace(notes, image_bytes=max(sizes, default=0))
+    return replace(notes, guest_bytes=found.guest_bytes, image_bytes=found.image_bytes)
 
 
-async def _look_at_image(agent: AgentClient, notes: ExtendVolume) -> int:
-    """Return how big the image is, 0 for one that is not there or whose storage is away."""
+async def _look_at_disk(agent: AgentClient, notes: ExtendVolume) -> DiskSize:
+    """Return how big the disk is, 0 for one that is not there or whose storage is away."""
     try:
-        return (await agent.show_disk_size(notes.server_id, notes.volume_id)).image_bytes
+        return await agent.show_disk_size(notes.server_id, notes.volume_id)
     except NotFound:
-        return 0
+        return DiskSize(guest_bytes=0, image_bytes=0)
     except Unavailable as error:
         if not error.detail.get(STORAGE_AWAY):
             raise
-        return 0
+        return DiskSize(guest_bytes=0, image_bytes=0)
 
 
 async def complete_extend(notes: ExtendVolume, run: Run[Compute]) -> None:
@@ -203,5 +204,5 @@ EXTEND_VOLUME = Saga(
     ),
     # No file shrinks: what has grown before a failure stays so, and is told as grown.
     residue=("faults", "instance_actions", "block_devices", "disk_sizes", "storage"),
-    story=tell(lambda notes: Told(event=EVENT, host=notes.host)),
+    story=tell(lambda notes: Told(event=EVENT, host=notes.host, came_true=notes.came_true)),
 )
