@@ -47,6 +47,10 @@ async def test_a_path_that_is_not_built_says_so(cloud: SimulatedCloud, service: 
 
 
 CALLS = {
+    "/compute/v2.1": """
+        DELETE os-floating-ips/x
+        PUT,DELETE os-security-groups/x
+    """,
     "/image/v2": """
         GET,DELETE cache
         PUT,DELETE cache/x
@@ -109,6 +113,15 @@ async def test_a_method_that_is_not_built_says_so(cloud: SimulatedCloud, root: s
 async def test_what_was_removed_from_shares_says_so(cloud: SimulatedCloud, path: str) -> None:
     for method in ("GET", "POST", "DELETE"):
         assert (await cloud.ask(method, f"/share/v2/{path}", {}, user="demo")).status == 410
+
+
+@pytest.mark.parametrize(
+    "asked", ["POST os-networks/add", "DELETE os-networks/x", "POST os-networks/x/action"]
+)
+async def test_what_compute_lost_of_networks_says_so(cloud: SimulatedCloud, asked: str) -> None:
+    method, path = asked.split(" ")
+    answer = await cloud.ask(method, f"/compute/v2.1/{path}", {}, user="admin")
+    assert (answer.status, "removed from the API" in answer.text) == (410, True)
 
 
 async def test_lists_of_what_is_not_built_stay_empty_and_take_no_other_method(

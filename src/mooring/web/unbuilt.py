@@ -23,7 +23,8 @@ class Unbuilt:
 
     `families` says what is at a path, in which `*` stands for any segment; some of its paths may be
     built all the same, as lists that are empty. `creations` says what a POST would make at paths
-    that have other methods. `actions` are the names of those on any resource of the service, or,
+    that have other methods, and `changes` what another method would change there, with its name in
+    front. `actions` are the names of those on any resource of the service, or,
     behind a resource's name and a slash, on that one.
     """
 
@@ -32,25 +33,27 @@ class Unbuilt:
         families: Mapping[str, str],
         actions: Iterable[str] = (),
         creations: Mapping[str, str] | None = None,
+        changes: Mapping[str, str] | None = None,
     ) -> None:
         self.families, self.creations = families, creations or {}
         self.actions = frozenset(actions)
         self._parts = [(path.split("/"), what) for path, what in families.items()]
+        methods = {f"POST/{path}": what for path, what in self.creations.items()}
+        methods |= {path.replace(" ", "/"): what for path, what in (changes or {}).items()}
+        self._methods = [(path.split("/"), what) for path, what in methods.items()]
 
     def refuse_path(self, parts: Sequence[str]) -> None:
         """Raise Invalid (501, or 410 for what was removed) for a path that is not built."""
         for wanted, what in self._parts:
             here = parts[: len(wanted)]
             if len(here) == len(wanted) and all(map(_fits, wanted, here)):
-                if what == _REMOVED:
-                    raise Invalid(f"{wanted[-1]} was {what}.", status=410)
-                raise _not_built(what)
+                raise _not_built(what, wanted[-1])
 
     def refuse_method(self, method: str, parts: Sequence[str]) -> None:
-        """Raise Invalid (501) for a method that is not built, at a path that has others."""
-        what = self.creations.get("/".join(parts))
-        if method == "POST" and what is not None:
-            raise _not_built(what)
+        """Raise Invalid, likewise, for a method that is not built, at a path that has others."""
+        for (needed, *wanted), what in self._methods:
+            if method == needed and len(parts) == len(wanted) and all(map(_fits, wanted, parts)):
+                raise _not_built(what, f"{method} {wanted[0]}")
 
     def refuse_action(self, name: str, resource: str) -> None:
         """Raise Invalid (501) for an action that is not built on a resource (`servers`)."""
@@ -60,7 +63,9 @@ class Unbuilt:
             )
 
 
-def _not_built(what: str) -> Invalid:
+def _not_built(what: str, name: str) -> Invalid:
+    if what == _REMOVED:
+        return Invalid(f"{name} was {what}.", status=410)
     return Invalid(f"{what} are not built in this cloud. Nothing was changed.", status=501)
 
 
@@ -196,6 +201,7 @@ COMPUTE = Unbuilt(
         "os-fping": _REMOVED,
         "os-hosts": "Hosts by the older API (see `openstack compute service list`)",
         "os-instance_usage_audit_log": "Audits of usage",
+        "os-networks/*/action": _REMOVED,
         "os-security-group-default-rules": _REMOVED,
         "os-security-group-rules": "Rules of security groups",
         "os-snapshots": "Snapshots by way of compute (ask the volume service)",
@@ -207,6 +213,13 @@ COMPUTE = Unbuilt(
         "servers/*/os-server-password": "Passwords that guests encrypt",
         "servers/*/os-virtual-interfaces": "Virtual interfaces",
         "servers/*/topology": "NUMA topologies",
-    }
+    },
+    creations={"os-networks/add": _REMOVED},
+    changes={
+        "DELETE os-floating-ips/*": "Floating addresses",
+        "DELETE os-networks/*": _REMOVED,
+        "DELETE os-security-groups/*": "Security groups",
+        "PUT os-security-groups/*": "Security groups",
+    },
 )
 NOTHING = Unbuilt({})
