@@ -21,7 +21,7 @@ FEW = 4
 """Cases of one test that are no fewer in a short run; of more than these, half."""
 COLLECTED = pytest.StashKey[list[str]]()
 """Ids of what was collected, before anything of it was left out."""
-OF_DATABASES = {"store", "saga"}
+OF_DATABASES = {"store", "saga", "fuzz"}
 """Directories whose tests are what a database has to be like: they always run on both, whole."""
 OF_FILES = {"tidy", "mutants", "access", "compat"}
 """Directories whose cases look at one file each, and take next to no time: they run whole."""

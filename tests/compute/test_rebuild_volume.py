@@ -56,6 +56,20 @@ async def test_the_volume_gets_the_image_and_the_guest_runs_again(cloud: Compute
     assert (await cloud.actions(server_id))[-1] == ("rebuild", None)
 
 
+async def test_its_snapshots_keep_what_was_before(any_cloud: ComputeCloud) -> None:
+    server_id, volume_id = await make_booted(any_cloud)
+    body = {"snapshot": {"volume_id": volume_id, "force": True}}
+    taken = (await any_cloud.volume_api("POST", "/snapshots", body))["snapshot"]["id"]
+    await any_cloud.settle()
+    await rebuild_well(any_cloud, server_id)
+    assert await state(any_cloud, server_id) == ("ACTIVE", None)
+    assert await image_of(any_cloud, volume_id) == NEW
+    shown = (await any_cloud.volume_api("GET", f"/snapshots/{taken}"))["snapshot"]
+    assert shown["status"] == "available"
+    assert any_cloud.driver().content(volume_id) == NEW
+    assert await any_cloud.complaints() == []
+
+
 async def test_steps_1_to_9_come_in_the_specs_order(cloud: ComputeCloud) -> None:
     server_id, volume_id = await make_booted(cloud)
     old = (await cloud.attachments(server_id))[0]["attachment_id"]

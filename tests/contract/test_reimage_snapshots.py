@@ -2,23 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
 from mooring.agent.drivers.base import SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.file_volumes import FileVolumes
 from mooring.agent.sources import FileSource
 from mooring.errors import Conflict
+from mooring.fence.journal import Journal
+from tests.agent.remote_pools import remote_pool
+from tests.contract.test_volume_driver import REMOTE, volume
 from tests.contract.test_volume_snapshots import driver, files, holds, reads, write
 
 __all__ = ["driver", "files"]
 pytestmark = pytest.mark.anyio
+_TAKES_SNAPSHOTS = {"nfs_snapshot_support": True, "nas_secure_file_operations": "false"}
+
+
+@pytest.fixture(params=REMOTE)
+async def remote(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[FileVolumes]:
+    """A driver of files on a share that takes snapshots, with a volume."""
+    kind, _, disk_format = request.param.partition("/")
+    journal = Journal(tmp_path / "journal.sqlite")
+    takes = {} if kind == "quobyte" else _TAKES_SNAPSHOTS
+    async with remote_pool(kind, disk_format, tmp_path, journal, **takes) as made:
+        await made.driver.setup()
+        await made.driver.create(volume(made.driver), None, "op")
+        yield made.driver
+        await made.driver.close()
+    await journal.close()
 
 
 async def test_a_volume_with_snapshots_gets_an_image_and_they_stay(
     driver: VolumeDriver, tmp_path: Path
 ) -> None:
+    await keep_snapshots(driver, tmp_path)
+
+
+@pytest.mark.hosts
+async def test_so_do_those_of_a_volume_on_a_share(remote: FileVolumes, tmp_path: Path) -> None:
+    await keep_snapshots(remote, tmp_path)
+
+
+async def keep_snapshots(driver: VolumeDriver, tmp_path: Path) -> None:
+    """Give a volume with snapshots an image, twice, and see what holds."""
     image = image_of(tmp_path)
     for number in (1, 2):
         await driver.take_snapshot("v1", f"s{number}", "op")
@@ -39,6 +69,16 @@ async def test_a_volume_with_snapshots_gets_an_image_and_they_stay(
 async def test_an_image_hides_all_that_the_snapshots_keep(
     files: DirectoryDriver, tmp_path: Path, count: int
 ) -> None:
+    await hide(files, tmp_path, count)
+
+
+@pytest.mark.hosts
+async def test_it_hides_it_on_a_share_too(remote: FileVolumes, tmp_path: Path) -> None:
+    await hide(remote, tmp_path, 2)
+
+
+async def hide(files: FileVolumes, tmp_path: Path, count: int) -> None:
+    """Write between snapshots, give the volume an image, and see which data is where."""
     for number in range(1, count + 1):
         await write(files, 0x10 + number, "0", "8M")
         await files.take_snapshot("v1", f"s{number}", "op")
