@@ -78,6 +78,7 @@ async def test_roles_resets_and_refusals_are_told(tmp_path: Path) -> None:
         assert (done["action"], done["user"], done["path"]) == ("os-reset_status", "admin", volume)
         refused = [(line["user"], line["path"]) for line in told(cloud, "refused")]
         assert refused == [("demo", path), ("demo", volume)]
+        assert all(line["address"] and line["request_id"] for line in lines(cloud))
         await cloud.settle()
 
 

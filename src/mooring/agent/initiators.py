@@ -12,6 +12,7 @@ from typing import Any
 
 _INITIATOR = Path("etc/iscsi/initiatorname.iscsi")
 _NVME = {"nqn": Path("etc/nvme/hostnqn"), "nvme_hostid": Path("etc/nvme/hostid")}
+_NVME_PATHS = Path("sys/module/nvme_core/parameters/multipath")
 _UUID = Path("sys/class/dmi/id/product_uuid")
 _FIBRE = "sys/class/fc_host/*"
 _NAME = re.compile(r"^\s*InitiatorName\s*=\s*(\S+)", re.MULTILINE)
@@ -26,6 +27,8 @@ def find(root: Path = Path("/")) -> dict[str, Any]:
     for key, path in _NVME.items():
         if text := _read(root / path):
             found[key] = text
+    if "nqn" in found:
+        found["nvme_native_multipath"] = _read(root / _NVME_PATHS) == "Y"
     if system := _read(root / _UUID):
         found["system uuid"] = system.lower()
     hosts = sorted(root.glob(_FIBRE))
