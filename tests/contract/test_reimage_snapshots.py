@@ -9,7 +9,7 @@ import pytest
 
 from mooring.agent.drivers.base import SourceImage, VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
-from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.sources import FileSource
 from mooring.errors import Conflict
 from mooring.fence.journal import Journal
@@ -23,7 +23,7 @@ _TAKES_SNAPSHOTS = {"nfs_snapshot_support": True, "nas_secure_file_operations": 
 
 
 @pytest.fixture(params=REMOTE)
-async def remote(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[FileVolumes]:
+async def remote(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[FileSnapshots]:
     """A driver of files on a share that takes snapshots, with a volume."""
     kind, _, disk_format = request.param.partition("/")
     journal = Journal(tmp_path / "journal.sqlite")
@@ -43,7 +43,7 @@ async def test_a_volume_with_snapshots_gets_an_image_and_they_stay(
 
 
 @pytest.mark.hosts
-async def test_so_do_those_of_a_volume_on_a_share(remote: FileVolumes, tmp_path: Path) -> None:
+async def test_so_do_those_of_a_volume_on_a_share(remote: FileSnapshots, tmp_path: Path) -> None:
     await keep_snapshots(remote, tmp_path)
 
 
@@ -73,11 +73,11 @@ async def test_an_image_hides_all_that_the_snapshots_keep(
 
 
 @pytest.mark.hosts
-async def test_it_hides_it_on_a_share_too(remote: FileVolumes, tmp_path: Path) -> None:
+async def test_it_hides_it_on_a_share_too(remote: FileSnapshots, tmp_path: Path) -> None:
     await hide(remote, tmp_path, 2)
 
 
-async def hide(files: FileVolumes, tmp_path: Path, count: int) -> None:
+async def hide(files: FileSnapshots, tmp_path: Path, count: int) -> None:
     """Write between snapshots, give the volume an image, and see which data is where."""
     for number in range(1, count + 1):
         await write(files, 0x10 + number, "0", "8M")

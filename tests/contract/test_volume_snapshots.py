@@ -10,6 +10,7 @@ import pytest
 
 from mooring.agent.drivers.base import VolumeDriver
 from mooring.agent.drivers.directory import DirectoryDriver
+from mooring.agent.drivers.file_snapshots import FileSnapshots
 from mooring.agent.qemu_img import FORMATS, read_virtual_bytes
 from mooring.agent_api.captures import DiskFormat
 from mooring.agent_api.snapshots import Merge
@@ -56,7 +57,7 @@ async def qemu(*argv: str) -> str:
     return said
 
 
-async def write(driver: DirectoryDriver, pattern: int, offset: str = "0", size: str = "1M") -> None:
+async def write(driver: FileSnapshots, pattern: int, offset: str = "0", size: str = "1M") -> None:
     """Write a pattern as a guest would."""
     known = await driver.find("v1")
     assert known is not None
@@ -67,7 +68,7 @@ async def write(driver: DirectoryDriver, pattern: int, offset: str = "0", size: 
     assert "wrote" in said
 
 
-async def holds(driver: DirectoryDriver, pattern: int, offset: str = "0", size: str = "1M") -> None:
+async def holds(driver: FileSnapshots, pattern: int, offset: str = "0", size: str = "1M") -> None:
     """See that the volume reads back a pattern."""
     known = await driver.find("v1")
     assert known is not None

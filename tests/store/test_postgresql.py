@@ -62,8 +62,9 @@ def test_a_machine_that_swallows_what_an_open_connection_sends_is_given_up(
         where = f"postgresql://mooring@127.0.0.1:{port}/postgres{asked}"
         engine = create_schema_engine(where, "test")
         with engine.connect() as connection:
-            number = connection.connection.driver_connection.fileno()
-            with socket.socket(fileno=number) as line:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            with socket.socket(fileno=driver.fileno()) as line:
                 found = [
                     line.getsockopt(socket.IPPROTO_TCP, option)
                     for option in (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE)
