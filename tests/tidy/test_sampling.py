@@ -1,4 +1,4 @@
-"""A short run leaves no case out, but of its two databases one."""
+"""A short run leaves no test out, but of many cases half, and of the two databases one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 
+from tests.sampling import FEW
 from tests.tidy.tree import CHECKOUT
 
 OF_BOTH = "tests/store/test_loaded.py"
@@ -35,13 +36,24 @@ def without_database(test: str) -> str:
     return test
 
 
+def name_of(case: str) -> str:
+    return case.partition("[")[0]
+
+
 def test_a_short_run_has_a_case_on_one_database_and_what_tries_databases_on_both() -> None:
     short, whole = collect("--brief"), collect()
     times = Counter(map(without_database, short))
-    assert set(times) == set(map(without_database, whole))
     assert {n for test, n in times.items() if OF_EITHER in test} == {1}
     assert {test for test in short if OF_BOTH in test} == {
         test for test in whole if OF_BOTH in test
     }
+    tried, there = (Counter(map(name_of, {*map(without_database, one)})) for one in (short, whole))
+    assert {test: n for test, n in there.items() if n <= FEW} == {
+        test: n for test, n in tried.items() if there[test] <= FEW
+    }
+    assert any(n > FEW for n in there.values())
+    for test, cases in there.items():
+        least = cases if OF_BOTH in test or cases <= FEW else max(FEW, cases / 2)
+        assert least <= tried[test] <= least + 1, test
     for database in DATABASES:
         assert any(OF_EITHER in test and database in test for test in short)
