@@ -115,6 +115,11 @@ def create_database(
     connection.execute(command)
 
 
+def drop_database(connection: psycopg.Connection[Any], name: str) -> None:
+    """Remove one with whoever is still connected."""
+    connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
 def end_leases(url: str, schemas: Sequence[str]) -> None:
     """Let the leases of sagas run out, as 5 s do in which nobody has renewed them."""
     ended = sql.SQL("UPDATE {}.saga_sagas SET lease_until = '2000-01-01'")
@@ -137,7 +142,7 @@ def postgres_url(postgres_server: Server) -> Generator[str]:
     with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
         create_database(connection, name)
         yield postgres_server.url(name)
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        drop_database(connection, name)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -13,7 +13,7 @@ import pytest
 
 from tests.kill.harness import KilledCloud, copy_template, put_away, running
 from tests.kill.workload import prepare
-from tests.postgres import Server, create_database
+from tests.postgres import Server, create_database, drop_database
 
 
 @pytest.fixture(scope="session")
@@ -51,14 +51,20 @@ def _made(place: Path) -> Generator[Path]:
 @pytest.fixture
 def on_postgresql(
     shared_template: tuple[Path, str], postgres_server: Server, request: pytest.FixtureRequest
-) -> Callable[[str], KilledCloud]:
-    """Return a cloud like the template for a case, on a database of its own."""
+) -> Generator[Callable[[str], KilledCloud]]:
+    """Make a cloud like the template for a case, on a database of its own, which goes afterwards.
+
+    Of all cases they would be 50 GB, in memory where the server is.
+    """
     directory, name = shared_template
+    with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
+        made: list[str] = []
 
-    def copy(case: str) -> KilledCloud:
-        database = f"kill_{abs(hash((request.node.originalname, case)))}"
-        with psycopg.connect(postgres_server.url("postgres"), autocommit=True) as connection:
-            create_database(connection, database, name)
-        return KilledCloud(copy_template(directory), postgres_server.url(database))
+        def copy(case: str) -> KilledCloud:
+            made.append(f"kill_{abs(hash((request.node.originalname, case)))}")
+            create_database(connection, made[-1], name)
+            return KilledCloud(copy_template(directory), postgres_server.url(made[-1]))
 
-    return copy
+        yield copy
+        for database in made:
+            drop_database(connection, database)
