@@ -119,6 +119,9 @@ def _fails_at(saga: Saga[Any], heading: str, step: str = "") -> str:
     if heading == "failing":
         # Not at the pivot: a leading transaction that fails takes the whole start back.
         return names[-1]
+    if saga.kept_after:
+        # Behind it nothing is undone that was shown.
+        return saga.kept_after
     return names[names.index(saga.pivot) - 1] if saga.pivot else names[-1]
 
 
