@@ -116,8 +116,10 @@ def create_database(
 
 
 def drop_database(connection: psycopg.Connection[Any], name: str) -> None:
-    """Remove one with whoever is still connected."""
-    connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    """Remove one with whoever is still connected, if it is there."""
+    connection.execute(
+        sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name))
+    )
 
 
 def end_leases(url: str, schemas: Sequence[str]) -> None:

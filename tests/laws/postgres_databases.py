@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import LiteralString
+from typing import Any
 
 import psycopg
 import pytest
@@ -11,7 +11,7 @@ from psycopg import sql
 
 from mooring import limits
 from tests.laws.trials import Databases, Trials
-from tests.postgres import Server, create_database
+from tests.postgres import Server, create_database, drop_database
 
 _numbers = itertools.count(1)
 PATIENT_S = 3600.0
@@ -38,27 +38,30 @@ class PostgresDatabases(Databases):
 
     def keep(self, name: str) -> None:
         kept = f"{self._prefix}_{name}"
-        self._do("ALTER DATABASE {} RENAME TO {}", self._name, kept)
+        names = sql.Identifier(self._name), sql.Identifier(kept)
+        with self._connect() as connection:
+            connection.execute(sql.SQL("ALTER DATABASE {} RENAME TO {}").format(*names))
         self._kept.append(kept)
 
     def copy(self, name: str) -> None:
         self._create(f"{self._prefix}_{name}")
 
     def remove(self) -> None:
-        self._do("DROP DATABASE IF EXISTS {} WITH (FORCE)", self._name)
+        with self._connect() as connection:
+            drop_database(connection, self._name)
 
     def remove_all(self) -> None:
         """Forget every one."""
-        for name in (self._name, *self._kept):
-            self._do("DROP DATABASE IF EXISTS {} WITH (FORCE)", name)
+        with self._connect() as connection:
+            for name in (self._name, *self._kept):
+                drop_database(connection, name)
 
     def _create(self, *template: str) -> None:
-        with psycopg.connect(self._server.url("postgres"), autocommit=True) as connection:
+        with self._connect() as connection:
             create_database(connection, self._name, *template)
 
-    def _do(self, command: LiteralString, *names: str) -> None:
-        with psycopg.connect(self._server.url("postgres"), autocommit=True) as connection:
-            connection.execute(sql.SQL(command).format(*map(sql.Identifier, names)))
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self._server.url("postgres"), autocommit=True)
 
 
 class PostgresTrials(Trials):

@@ -92,7 +92,8 @@ async def resize_disk(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
 async def forget_resize(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
     """See that the host leaves the disk alone from now on, and read what became of it.
 
-    A size that the host cannot tell is unknown, and no reason to keep the server until it can.
+    A size that the host cannot tell is unknown, and no reason to keep the server until it can. No
+    disk shrinks, so what an earlier look saw still holds.
     """
     found = DiskSize(guest_bytes=0, image_bytes=0)
 
@@ -106,7 +107,8 @@ async def forget_resize(notes: ExtendVolume, run: Run[Compute]) -> ExtendVolume:
 
     path = f"/servers/{notes.server_id}/disks/{notes.volume_id}/size"
     await guests.take_back(run, notes.host, path, verb)
-    return replace(notes, guest_bytes=found.guest_bytes, image_bytes=found.image_bytes)
+    guest = max(notes.guest_bytes, found.guest_bytes)
+    return replace(notes, guest_bytes=guest, image_bytes=max(notes.image_bytes, found.image_bytes))
 
 
 async def _look_at_disk(agent: AgentClient, notes: ExtendVolume) -> DiskSize:

@@ -29,6 +29,7 @@ _PATH = "/shares/{share_id}/action"
 _RULES = "/share-access-rules"
 _RULE = f"{_RULES}/{{access_id}}"
 _SINCE, _FILTERS_SINCE = (2, 45), (2, 82)
+_CEPHX_SINCE, _V6_SINCE = (2, 13), (2, 38)
 _HIDDEN = ("access_to", "access_key")
 _FILTERS = ("access_type", "access_level", *_HIDDEN)
 
@@ -123,7 +124,10 @@ def _require_type(call: Call[Share]) -> None:
 
 
 def _read_rule(call: Call[Share], body: AllowBody) -> access.NewRule:
-    since = {"takes_cephx": call.version >= (2, 13), "takes_v6": call.version >= (2, 38)}
+    since = {
+        "takes_cephx": call.version >= _CEPHX_SINCE,
+        "takes_v6": call.version >= _V6_SINCE,
+    }
     client = clients.check(body.access_type, body.access_to, **since)
     level = body.access_level or "rw"
     if level not in {"rw", "ro"}:
