@@ -38,11 +38,13 @@ HOSTS: dict[str, tuple[Role, ...]] = {"h1": ("compute",), "s1": ("volume", "shar
 """A host for servers and another for storage: so each can die without the other."""
 THIRD, FOURTH, FIFTH, SIXTH = "h3", "h4", "h5", "h6"
 STORE = "s3"
+BESIDE = "s1#beside"
+"""Another pool of the host for storage."""
 OLD = "h7"
 """Has too old a service version for attachments: while it is there, nobody is given any."""
 BY_OLD_CALLS = " by old calls"
 """How the name of a scenario ends that has such a host."""
-NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4", OLD: "h8"}
+NEIGHBOURS = {THIRD: FOURTH, FIFTH: SIXTH, STORE: "s4", BESIDE: "s2#beside", OLD: "h8"}
 """Where a scenario has other hosts, to move to, for servers or for volumes; and where its neighbour
 has them."""
 TOLD = {
@@ -275,7 +277,7 @@ class Scenario(Struct, frozen=True):
     """Sagas of a neighbour whose refusal the saga goes on without, and leaves what they left."""
     hosts: tuple[str, ...] = ()
     """More hosts than the trials has: for volumes where their names begin as those do, else for
-    servers."""
+    servers; with a pool behind `#`, one more of a host that it has."""
     comes_again: bool = False
     """Whether a loop begins it, which begins it once more when it came to nothing."""
     host_returns: bool = False

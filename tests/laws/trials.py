@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent.settings import Role
+from mooring.agent.settings import PoolSettings, Role
 from mooring.compute.hosts.hosts import ATTACHMENTS_VERSION
 from mooring.saga.laws import Outcome, learn, live_through
 from tests import sampling, scratch
@@ -30,6 +30,8 @@ DEADLINE_S = 300.0
 _TOLD: dict[str, Any] = {"notifications": ("keep",), "shelved_offload_time": 10_000_000}
 """Every law also holds what was told of (`told.py`). A shelved server that stays is taken from its
 host by those that ask for it."""
+_POOL, _BESIDE_GIB = PoolSettings(driver="simulated", name="local"), 100
+"""What a host has for a pool; one beside it is smaller, so that new volumes go to the first."""
 
 
 class _Arranged(Struct):
@@ -174,12 +176,17 @@ class Trials:
         self._live.mkdir(exist_ok=start is not None)
         where = self.databases.live
         more: dict[str, tuple[Role, ...]] = {
-            host: ("volume",) if host.startswith("s") else ("compute",) for host in hosts
+            host: ("volume",) if host.startswith("s") else ("compute",)
+            for host in hosts
+            if "#" not in host
         }
         roles = {**self._roles, **more}
         cloud = SimulatedCloud(
             self._live, database=where, roles=roles, start=start, inline=True, **_TOLD
         )
+        for host, _, pool in (one.partition("#") for one in hosts if "#" in one):
+            pools = (_POOL, replace(_POOL, name=pool, total_gib=_BESIDE_GIB))
+            cloud.hosts[host] = replace(cloud.hosts[host], pools=pools)
         if OLD in roles:
             cloud.hosts[OLD] = replace(cloud.hosts[OLD], version=ATTACHMENTS_VERSION - 1)
         return cloud

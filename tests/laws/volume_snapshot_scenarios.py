@@ -20,6 +20,7 @@ from tests.crowd import on_volumes
 from tests.crowd.case import Ask, Case
 from tests.laws import basics
 from tests.laws.sites import (
+    BESIDE,
     COMPUTE,
     NEIGHBOURS,
     SERVER_OR_NONE,
@@ -68,8 +69,17 @@ async def upload_volume(site: Site) -> Any:
 
 
 async def migrate_volume(site: Site) -> Any:
-    host = NEIGHBOURS[STORE] if "asker" in site.names else STORE
-    value = {"host": f"{host}@simulated#local", "lock_volume": True}
+    return await _migrate(site, f"{STORE}#local", f"{NEIGHBOURS[STORE]}#local")
+
+
+async def migrate_beside(site: Site) -> Any:
+    """Bring it to another pool of its host."""
+    return await _migrate(site, BESIDE, NEIGHBOURS[BESIDE])
+
+
+async def _migrate(site: Site, pool: str, neighbours: str) -> Any:
+    host, _, name = (neighbours if "asker" in site.names else pool).partition("#")
+    value = {"host": f"{host}@simulated#{name}", "lock_volume": True}
     path = f"{VOLUME}/volumes/{{volume}}/action"
     return await site.ask("POST", path, {"os-migrate_volume": value}, user="admin")
 
@@ -128,6 +138,22 @@ _MIGRATED_IN_USE = [
         wants=Wants("server volume", "server volume", "store", bare=True),
     ),
     Scenario(
+        "migrate volume in use beside",
+        MIGRATE_IN_USE,
+        basics.a_server_with_volume,
+        migrate_beside,
+        hosts=(BESIDE,),
+        wants=Wants("server volume", "server volume", "beside", bare=True),
+    ),
+    Scenario(
+        "let a guest go on with a copy beside",
+        SWAP_MIGRATED,
+        basics.a_server_with_volume,
+        migrate_beside,
+        hosts=(BESIDE,),
+        wants=Wants("server volume", "server volume", "beside", bare=True),
+    ),
+    Scenario(
         "delete a server with a volume on its way",
         DELETE_SERVER,
         partial(a_volume_that_goes_too, server=basics.a_server_with_volume),
@@ -177,6 +203,14 @@ VOLUME_SNAPSHOTS = [
         migrate_volume,
         hosts=(STORE,),
         wants=Wants("volume", "volume", "store", bare=True),
+    ),
+    Scenario(
+        "migrate volume beside",
+        MIGRATE_VOLUME,
+        basics.a_volume,
+        migrate_beside,
+        hosts=(BESIDE,),
+        wants=Wants("volume", "volume", "beside", bare=True),
     ),
     *_MIGRATED_IN_USE,
     Scenario(
