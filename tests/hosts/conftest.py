@@ -16,6 +16,7 @@ from tests.agent.hosts import CHECKOUT, GUEST_IMAGE, why_no_real_guests
 from tests.contract.clients import IMAGE
 from tests.hosts.moving_cloud import MovingCloud, two_real_hosts
 from tests.hosts.real_cloud import Guest, RealCloud, tended
+from tests.hosts.written import labelled
 
 
 def require_guests() -> None:
@@ -47,6 +48,13 @@ def guest_image() -> bytes:
     """The disk, in qcow2, whose guest says `image first`."""
     require_guests()
     return GUEST_IMAGE.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def writing_image() -> bytes:
+    """The same, raw, whose guest writes to its own disk without end."""
+    require_guests()
+    return labelled(GUEST_IMAGE.with_name("guest.raw").read_bytes())
 
 
 @pytest.fixture(scope="session")

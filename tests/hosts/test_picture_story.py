@@ -1,4 +1,4 @@
-"""An image is made of the volumes of a real guest that writes; another one boots from it."""
+"""An image is made of the disks of a real guest that writes; another one boots from it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 from tests.contract.clients import COMPUTE, IMAGE, MIB, VOLUME
 from tests.hosts.pooled_cloud import PooledCloud
-from tests.hosts.real_cloud import Guest, tended
-from tests.hosts.written import LABEL
+from tests.hosts.real_cloud import GIB, Guest, tended
+from tests.hosts.written import LABEL, ROOT_FIRST, read_written
 
 pytestmark = pytest.mark.hosts
 POOLS = {"thin": "qcow2"}
@@ -49,10 +49,18 @@ def clean(cloud: PooledCloud, guest: Guest) -> None:
         cloud.delete(f"{VOLUME}/volumes/{volume_id}")
 
 
-def writes_on(guest: Guest) -> int:
-    """Wait until the guest has written once more; return how many blocks it says it wrote."""
+def writes_on(guest: Guest, disk: str = "vdb", first: int = 0) -> int:
+    """Wait until the guest has written once more; return how many blocks it says it wrote.
+
+    They are numbered from the one behind `first`.
+    """
     guest.forget()
-    return int(guest.hear(r"vdb writer has written (\d+)")[1])
+    return int(guest.hear(rf"{disk} writer has written (\d+)")[1]) - first
+
+
+def writes_to_its_own(guest: Guest) -> int:
+    """Do so of a guest that writes to its root disk."""
+    return writes_on(guest, "vda", ROOT_FIRST)
 
 
 def begin_picture(cloud: PooledCloud, guest: Guest) -> None:
@@ -83,3 +91,43 @@ def test_a_guest_boots_from_the_image_of_another_that_goes_on_writing(
     for one in cloud.demo.ask("GET", f"{VOLUME}/snapshots").key("snapshots"):
         cloud.delete(f"{VOLUME}/snapshots/{one['id']}")
     assert writes_on(guest) > before
+
+
+def test_a_guest_boots_from_the_image_of_the_disk_that_another_writes_to(
+    cloud: PooledCloud, writing_image: bytes, tmp_path: Path
+) -> None:
+    """Without a gap it has all that was written before it was asked for, and nothing it may not."""
+    image_id = cloud.demo.image("writing", writing_image)
+    guest = cloud.boot("writer", imageRef=image_id)
+    before, process_id = writes_to_its_own(guest), guest.process_id()
+    begin_picture(cloud, guest)
+    cloud.settle()
+    [image] = cloud.demo.ask("GET", f"{IMAGE}/images?name=picture").key("images")
+    assert (image["status"], image["disk_format"]) == ("active", "qcow2")
+    went_on = writes_to_its_own(guest)
+    assert guest.process_id() == process_id
+    written = read_written(
+        download(cloud, image["id"], tmp_path), "qcow2", GIB, tmp_path, first=ROOT_FIRST
+    )
+    assert before <= written.before < went_on
+    copy = cloud.boot("copy", imageRef=image["id"])
+    assert int(copy.hear(r"vda writer begins and finds (\d+) blocks")[1]) == written.before
+    assert writes_to_its_own(copy) > written.before
+    assert writes_to_its_own(guest) > went_on
+    for path in (
+        copy.path,
+        guest.path,
+        f"{IMAGE}/images/{image['id']}",
+        f"{IMAGE}/images/{image_id}",
+    ):
+        cloud.delete(path)
+
+
+def download(cloud: PooledCloud, image_id: str, work: Path) -> Path:
+    """Return a file with an image's data."""
+    file = work / image_id
+    headers = {"X-Auth-Token": cloud.demo.token}
+    answer = cloud.demo.client.get(f"{IMAGE}/images/{image_id}/file", headers=headers)
+    assert answer.status_code == 200, answer
+    file.write_bytes(answer.content)
+    return file
