@@ -39,14 +39,33 @@ class ColdWriter(Writer):
         assert (self.host != source, self._places()) == (True, 1)
 
     def is_resized_and_reverted(self) -> None:
-        """Have it grow, on the other host as its own takes no servers, and take that back."""
+        """Have it grow on the other host, and take that back."""
         source = self.host
+        self._grows_elsewhere(source)
+        self._ends_in("ACTIVE", "revertResize")
+        assert (self.host, self.memory_mib(), self._places()) == (source, NANO_MIB, 1)
+
+    def is_resized_for_good(self) -> None:
+        """Have it grow on the other host, and confirm that: nothing of it is at its former one."""
+        source = self.host
+        self._grows_elsewhere(source)
+        [process_id] = self.cloud.emulators(self.server_id)
+        self._ends_in("ACTIVE", "confirmResize")
+        assert (self.host != source, self.memory_mib(), self._places()) == (True, MICRO_MIB, 1)
+        assert self.cloud.emulators(self.server_id) == [process_id]
+        with self.cloud.daemon(source) as daemon:
+            assert f"mooring-{self.server_id}" not in {
+                one.name() for one in daemon.listAllDomains()
+            }
+        assert self.writes_on() > self.counts[-1]
+
+    def _grows_elsewhere(self, source: str) -> None:
+        """Have it grow: on the other host, as its own takes no servers meanwhile."""
         self._switch(source, "disabled")
         self._ends_in("VERIFY_RESIZE", "resize", {"flavorRef": MICRO})
         assert (self.host != source, self.memory_mib()) == (True, MICRO_MIB)
+        assert self._places() == 2
         self.is_written_to_again()
-        self._ends_in("ACTIVE", "revertResize")
-        assert (self.host, self.memory_mib(), self._places()) == (source, NANO_MIB, 1)
         self._switch(source, "enabled")
 
     def is_written_to_again(self) -> None:
@@ -101,10 +120,11 @@ def test_a_guest_finds_all_it_wrote_on_each_host_that_it_is_started_on(
         for befall in (writer.migrates, writer.is_resized_and_reverted):
             befall()
             writer.is_written_to_again()
+        writer.is_resized_for_good()
     finally:
         ledger.end()
     assert ledger.doubles == []
-    assert len(ledger.writers) == 4
+    assert len(ledger.writers) == 5
     cloud.settle()
     cloud.delete(writer.guest.path)
     assert cloud.emulators(writer.server_id) == []
