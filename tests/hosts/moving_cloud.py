@@ -7,8 +7,9 @@ real, as both run on one kernel. Source: facts/real_hosts.md 4.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-import signal
+import sys
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -17,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from mooring.lab.real_hosts import RealHost, RealHosts
-from mooring.lab.residents import end_residents, find_residents
 from tests.agent.daemons import open_daemon
 from tests.agent.shares import Shares
 from tests.contract.clients import Shell
+from tests.hosts import power
 from tests.hosts.pooled_cloud import PooledCloud
 from tests.hosts.real_cloud import RealCloud
 from tests.kill.processes import CommandProcess
@@ -83,6 +84,7 @@ class MovingCloud(PooledCloud):
             f'copy_listen = "{address}:0"\n'
         )
         (root / "agent.toml").write_text(settings)
+        (root / power.NAMESPACE).write_text(str(host.namespace.file))
 
     def _told(self) -> str:
         """What the agent that has the pools is told of them."""
@@ -104,16 +106,13 @@ class MovingCloud(PooledCloud):
         )
         self._stack.callback(agent.wait)
         self._stack.callback(agent.popen.terminate)
+        (root / power.AGENT).write_text(str(agent.pid))
         return agent
 
     def cut_power(self, name: str, *, spares_guests: bool = False) -> None:
         """Let every process of a host die at once, or all but its guests."""
-        host = self._hosts[name]
-        self._agents[name].popen.kill()
+        power.cut_power(self._directory / name, spares_guests=spares_guests)
         self._agents[name].wait()
-        there = find_residents(host.namespace.file)
-        dying = [one for one in there if not (spares_guests and one.is_guest)]
-        asyncio.run(end_residents(dying, signal.SIGKILL))
 
     def power_on(self, name: str) -> None:
         """Let a host come back, with the guests that it may still have."""
@@ -121,8 +120,11 @@ class MovingCloud(PooledCloud):
 
     def start(self, kill_at: str = "") -> None:
         agents = [("--agent", f"{name}={self._directory / name}/agent.sock") for name in HOSTS]
+        fence = [sys.executable, power.__file__, f"{self._directory}/{{host}}"]
+        (self._directory / "control.toml").write_text(f"fence_command = {json.dumps(fence)}\n")
         self.process = CommandProcess(
             "serve",
+            *("--config", str(self._directory / "control.toml")),
             *("--state-dir", str(self.state_dir), "--listen", self._listen),
             *(word for one in agents for word in one),
             log=self._log,

@@ -1,4 +1,4 @@
-"""A real guest writes all the time, and its host dies: once really, and once not at all."""
+"""A real guest writes all the time, and its host dies: twice really, and once not at all."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.clients import COMPUTE, VOLUME, Answer
+from tests.contract.test_fence_cli import fence
 from tests.hosts.moving_cloud import HOSTS, Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
 from tests.hosts.writer import Writer
@@ -41,6 +42,12 @@ class Mortal(Writer):
         """Ask for another host, as one does who wants the server to run at once."""
         version = ("--os-compute-api-version", "2.94")
         self.operator.run(*version, "server", "evacuate", self.server_id)
+
+    def fence(self) -> None:
+        """Have the host's fence command end all that runs there, guests too."""
+        fenced = fence(self.cloud.state_dir, "fence", DIES, "--force", "--wait")
+        assert (fenced.returncode, fenced.stderr) == (0, "")
+        assert f"Host {DIES} is forced down since " in fenced.stdout
 
     def returns(self) -> None:
         """Let the host come back: it stays down until it has paid what it owes."""
@@ -80,6 +87,30 @@ def test_a_guest_of_a_dead_host_goes_on_with_what_it_had_written(
     writer.counts.append(writer.writes_on())
     writer.returns()
     assert writer.writes_on() > writer.counts[-1]
+    writer.guest.act("os-stop")
+    writer.guest.until("SHUTOFF")
+    assert read_written(writer.image, "qcow2", GIB, tmp_path).before >= writer.counts[-1]
+
+
+def test_a_guest_of_a_host_that_was_fenced_goes_on_with_what_it_had_written(
+    writer: Mortal, cloud: MovingCloud, tmp_path: Path
+) -> None:
+    ledger = Ledger(cloud, writer.server_id, writer.image)
+    ledger.start()
+    try:
+        writer.counts.append(writer.writes_on())
+        writer.fence()
+        assert cloud.emulators(writer.server_id) == []
+        writer.evacuate()
+        writer.guest.until("ACTIVE")
+        assert writer.host == STAYS
+        assert writer.finds() >= writer.counts[-1]
+        writer.counts.append(writer.writes_on())
+        writer.returns()
+        writer.counts.append(writer.writes_on())
+    finally:
+        ledger.end()
+    assert (ledger.doubles, len(ledger.writers)) == ([], 2)
     writer.guest.act("os-stop")
     writer.guest.until("SHUTOFF")
     assert read_written(writer.image, "qcow2", GIB, tmp_path).before >= writer.counts[-1]

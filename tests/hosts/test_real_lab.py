@@ -96,7 +96,7 @@ def test_a_real_host_is_fenced_with_its_daemon_and_its_guests(lab: Cloud, tmp_pa
     before = _residents(lab.state_dir / "hosts" / victim)
     others = {one.pid for one in _all_residents(lab.state_dir)} - {one.pid for one in before}
     assert {one.is_guest for one in before} == {True, False}
-    done = fence(lab, "fence", victim, "--force", "--wait")
+    done = fence(lab.state_dir, "fence", victim, "--force", "--wait")
     assert (done.returncode, done.stderr) == (0, "")
     assert all(start_time(one.pid) != one.started for one in before)
     assert others <= {one.pid for one in _all_residents(lab.state_dir)}
