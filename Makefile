@@ -57,7 +57,7 @@ fuzz: ## send 100,000 requests that make little sense, and eight of each that wr
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz tests/crowd
 
-soak: ## live through 3000 random histories of servers, volumes and shares, and watch the tables
+soak: ## live through 3100 random histories of servers, volumes and shares, and watch the tables
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m soak
 

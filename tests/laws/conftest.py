@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from mooring.agent import serving
+from mooring.compute.moves.sagas import sending
 from tests.laws.trials import Trials
 
 SAMPLED = 2
@@ -22,3 +24,10 @@ def trials(pytestconfig: pytest.Config) -> Iterator[Trials]:
     made = Trials(most=count_scenarios(pytestconfig))
     yield made
     made.remove()
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have guests on their way looked at more often than every 5 s, which is real time here."""
+    monkeypatch.setattr(serving, "AGENT_PATIENCE_S", 0.05)
+    monkeypatch.setattr(sending, "_LOOK_S", 0.2)

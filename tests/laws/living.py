@@ -18,6 +18,7 @@ from mooring.agent.world import Written
 from mooring.saga import laws
 from mooring.saga.laws import Crash
 from tests.laws import history
+from tests.laws.counted import find_uncounted
 from tests.laws.sites import Call, Scenario, Site, Trial
 from tests.laws.trials import Trials
 
@@ -62,8 +63,8 @@ async def play(trials: Trials, scene: Scenario, choose: Choose, test: str) -> No
     chance = random.Random(scene.name)
     replay = f"pytest 'tests/laws/{test}[{scene.name}]' --every"
     async with trials.begin(scene) as trial:
-        state_dir = trial.cloud.settings.state_path
-        history.watch(state_dir)
+        settings = trial.cloud.settings
+        history.watch(settings)
         weather = Weather(chance)
         trial.site.meddler = weather
         await live(trial, chance, choose)
@@ -74,7 +75,9 @@ async def play(trials: Trials, scene: Scenario, choose: Choose, test: str) -> No
             await trial.cloud.until_answered(asyncio.create_task(deliver(late)))
         await recover(trial)
         await laws.require_peace(trial, replay)
-        found = history.find_forbidden(state_dir) + history.find_overlaps(find_ledger(trial))
+        ledger = find_ledger(trial) + history.find_copied(settings)
+        found = history.find_forbidden(settings) + history.find_overlaps(ledger)
+        found += await find_uncounted(trial.site)
         assert not found, f"{replay}: {found}"
 
 

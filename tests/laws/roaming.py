@@ -12,10 +12,12 @@ from functools import partial
 from typing import Any, cast
 
 from mooring.agent.simulated import SimulatedHypervisor
-from tests.laws import basics, scenarios
-from tests.laws.living import Weather
-from tests.laws.sites import COMPUTE, FOURTH, STORE, THIRD, VOLUME, Site
+from tests.laws import basics, move_scenarios, scenarios
+from tests.laws.duplicates import back_up, clone, of_copies, upload
+from tests.laws.living import Weather, play
+from tests.laws.sites import COMPUTE, FOURTH, STORE, THIRD, VOLUME, Scenario, Site
 from tests.laws.swap_scenarios import swap
+from tests.laws.trials import Trials
 
 BOOTED, LOCAL = ("server", "other"), "local"
 SERVERS = (*BOOTED, LOCAL)
@@ -37,6 +39,13 @@ _LOOKS = 3
 """How often to look whether it is; a word that comes before is one that comes early."""
 (_MAKE_IMAGE,) = (one.act for one in scenarios.SCENARIOS if one.name == "make image")
 Act = Callable[[], Coroutine[Any, Any, Any]]
+
+
+async def live_where_servers_move(trials: Trials, seed: str, test: str) -> None:
+    """Live a seed's history; `test` is the file and the function that play it."""
+    saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH, STORE)
+    scene = Scenario(seed, saga, roomy_place, basics.nothing, hosts=hosts, host_returns=True)
+    await play(trials, scene, choose_move, test)
 
 
 async def roomy_place(site: Site) -> None:
@@ -70,7 +79,7 @@ def choose_move(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
         lambda: _act(there, "os-resetState", {"state": "active"}, "admin"),
     ]
     often = [_of_places(chance, there), _of_places(chance, there), _of_use(chance, there, volume)]
-    often.append(_of_volumes(chance, there, volume))
+    often += [_of_volumes(chance, there, volume), of_copies(chance, there, volume)]
     return chance.choice(rare if chance.random() < 0.06 else chance.choice(often))()
 
 
@@ -97,6 +106,7 @@ def _of_places(chance: random.Random, there: Site) -> list[Act]:
         *[lambda: act("os-migrateLive", live, "admin")] * 2,
         *[lambda: _send_slowly(there, live, _abort)] * 2,
         *[lambda: _send_slowly(there, live, _force)] * 2,
+        *[lambda: _send_slowly(there, live, partial(_copy, chance))] * 2,
         *[lambda: act("migrate", {"host": host}, "admin")] * 2,
         lambda: act("resize", {"flavorRef": size}),
         *[lambda: act("confirmResize")] * 2,
@@ -171,6 +181,14 @@ async def _abort(site: Site, number: int) -> Any:
 async def _force(site: Site, number: int) -> Any:
     path = f"{COMPUTE}/servers/{{server}}/migrations/{number}/action"
     return await site.ask("POST", path, {"force_complete": None}, user="admin", version=_VERSION)
+
+
+async def _copy(chance: random.Random, site: Site, number: int) -> Any:
+    """Back up one volume, clone one and make an image of one while a guest is on its way."""
+    del number
+    for copy in (back_up, clone, upload):
+        name = chance.choice((*VOLUMES, *ROOTS))
+        await copy(Site.beside(site, volume=site.names[name]))
 
 
 async def _swap(site: Site, names: list[str]) -> Any:

@@ -12,12 +12,10 @@ from typing import Any
 
 import pytest
 
-from mooring.agent import serving
-from mooring.compute.moves.sagas import sending
-from tests.laws import basics, move_scenarios, scenarios
+from tests.laws import basics, scenarios
 from tests.laws.living import play
-from tests.laws.roaming import FREE, STILL, choose_move, roomy_place
-from tests.laws.sites import FOURTH, STORE, THIRD, Scenario, Site
+from tests.laws.roaming import FREE, STILL, live_where_servers_move
+from tests.laws.sites import Scenario, Site
 from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
@@ -62,13 +60,6 @@ def choose_act(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
     return chance.choice(rare if chance.random() < 0.08 else usual)()
 
 
-@pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have guests on their way looked at more often than every 5 s, which is real time here."""
-    monkeypatch.setattr(serving, "AGENT_PATIENCE_S", 0.05)
-    monkeypatch.setattr(sending, "_LOOK_S", 0.2)
-
-
 @pytest.mark.cases(SEEDS, 2)
 async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None:
     scene = Scenario(case, scenarios.SCENARIOS[0].saga, busy_place, basics.nothing)
@@ -79,7 +70,5 @@ async def test_nothing_forbidden_ever_happens(trials: Trials, case: str) -> None
 @pytest.mark.usefixtures("often")
 @pytest.mark.cases(SEEDS_OF_MOVES, 4)
 async def test_nothing_forbidden_happens_where_servers_move(trials: Trials, case: str) -> None:
-    saga, hosts = move_scenarios.MOVES[0].saga, (THIRD, FOURTH, STORE)
-    scene = Scenario(case, saga, roomy_place, basics.nothing, hosts=hosts, host_returns=True)
     test = "test_nothing_forbidden_happens_where_servers_move"
-    await play(trials, scene, choose_move, f"{FILE}::{test}")
+    await live_where_servers_move(trials, case, f"{FILE}::{test}")
