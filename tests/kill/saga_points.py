@@ -10,7 +10,12 @@ from msgspec import Struct
 from mooring.saga import laws
 from mooring.saga.define import Each, Saga, Step
 from mooring.services import SERVICES
-from tests.kill import guest_share_workload, rescue_workload, shared_move_workload
+from tests.kill import (
+    guest_share_workload,
+    rescue_workload,
+    shared_move_workload,
+    shelve_workload,
+)
 from tests.kill.elsewhere_workload import ELSEWHERE
 from tests.kill.extend_workload import HANGING, HELD_UP, INSIST
 from tests.kill.fence_workload import FENCE
@@ -36,24 +41,34 @@ _WITH_SHARES = {
 
 
 class SagaPoint(Struct, frozen=True):
-    """A point at which a control plane is killed; `name` is `SAGA/STEP/HEADING/MOMENT`."""
+    """A point at which a control plane is killed; `name` is `SAGA/STEP/HEADING/MOMENT`.
+
+    Behind it stands `ELSEWHERE` where the saga is to bring a server to another host than before.
+    """
 
     saga: Saga[Any]
     name: str
 
     @property
+    def point(self) -> str:
+        """What the process passes."""
+        return self.name.removesuffix(shelve_workload.ELSEWHERE)
+
+    @property
     def step(self) -> str:
         """The step, with its saga: `SAGA/STEP`."""
-        return self.name.rpartition("/")[0].rpartition("/")[0]
+        return self.point.rpartition("/")[0].rpartition("/")[0]
 
     @property
     def kill_at(self) -> str:
         """What the setting of the control plane must say."""
-        return _setting(self.saga, self.name)
+        return _setting(self.saga, self.point)
 
     @property
     def kill_other_at(self) -> str | None:
         """What that of the other host must say; None when one host is enough."""
+        if self.name != self.point:
+            return ""
         volumes = {MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED}
         moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, *volumes}
         if not moves and self.step not in ELSEWHERE | {DELETE_MOVING}:
@@ -63,14 +78,22 @@ class SagaPoint(Struct, frozen=True):
 
     def besides(self, rarer: Mapping[str, list[Act]]) -> list[Act]:
         """Return what is done besides the ten operations, of `rarer_operations`."""
-        return rarer.get(self.step, rarer.get(self.saga.name, []))
+        where = self.name.removeprefix(self.point)
+        found = rarer.get(self.step + where, rarer.get(self.saga.name + where))
+        return [] if found is None else found
 
 
-SAGA_POINTS = [
+_OF_EACH_SAGA = [
     SagaPoint(saga, point)
     for saga in laws.sagas_of(*(each.name for each in SERVICES))
     for point in laws.points_of(saga)
 ]
+_ELSEWHERE = [
+    SagaPoint(one.saga, one.name + shelve_workload.ELSEWHERE)
+    for one in _OF_EACH_SAGA
+    if one.saga.name == shelve_workload.UNSHELVE
+]
+SAGA_POINTS = [*_OF_EACH_SAGA, *_ELSEWHERE]
 
 
 def _setting(saga: Saga[Any], point: str) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.kill.harness import Answer, KilledCloud
+from tests.kill.harness import OTHER, Answer, KilledCloud
+from tests.kill.move_workload import await_other
 
 SERVERS, VOLUMES = "/compute/v2.1/servers", "/volume/v3/volumes"
-_VERSION = "2.90"
+_VERSION, _TO_A_HOST = "2.90", "2.91"
+UNSHELVE, ELSEWHERE = "compute.unshelve_server", "/elsewhere"
+"""A saga, and what stands behind its name where it brings a server to another host."""
 _OF_DISKS = ("bring_image", "delete_image", "drop_image")
 """Steps that a server passes which comes back with a root disk of its own."""
 Act = Callable[[], Answer]
@@ -21,6 +24,7 @@ def shelve_operations(
     That of the `local` one lies on its host. The other `volume` is free.
     """
     with_disk = [lambda: _bring_back(cloud, local, away=True)]
+    disk_elsewhere = [lambda: _bring_elsewhere(cloud, local)]
     return {
         "compute.shelve_server": [lambda: _act(cloud, local, "shelve")],
         "compute.offload_server": [
@@ -28,8 +32,10 @@ def shelve_operations(
             lambda: _take_away(cloud, local),
         ],
         "compute.unshelve_here": [lambda: _bring_back(cloud, local, away=False)],
-        "compute.unshelve_server": [lambda: _bring_back(cloud, booted, away=True)],
-        **{f"compute.unshelve_server/{step}": with_disk for step in _OF_DISKS},
+        UNSHELVE: [lambda: _bring_back(cloud, booted, away=True)],
+        **{f"{UNSHELVE}/{step}": with_disk for step in _OF_DISKS},
+        f"{UNSHELVE}{ELSEWHERE}": [lambda: _bring_elsewhere(cloud, booted, volume)],
+        **{f"{UNSHELVE}/{step}{ELSEWHERE}": disk_elsewhere for step in _OF_DISKS},
         "compute.reset_state/settle_image": [lambda: _reset(cloud, local)],
         "compute.delete_server/delete_image": [lambda: _delete(cloud, local)],
         "compute.attach_waiting": [lambda: _attach(cloud, booted, volume)],
@@ -59,12 +65,29 @@ def _take_away(cloud: KilledCloud, server: str) -> Answer:
 def _bring_back(cloud: KilledCloud, server: str, *, away: bool) -> Answer:
     """Shelve a server, see that it is `away` from its host if it is to be, and bring it back."""
     _put_away(cloud, server, "SHELVED")
-    if away and _offload(cloud, server).status == 202:
+    if away:
+        _take_off(cloud, server)
+    return _act(cloud, server, "unshelve")
+
+
+def _bring_elsewhere(cloud: KilledCloud, server: str, *volumes: str) -> Answer:
+    """Give a server volumes besides, take it from its host, and bring it back at the other one."""
+    await_other(cloud)
+    for volume in volumes:
+        _attach_now(cloud, server, volume)
+    _put_away(cloud, server, "SHELVED")
+    _take_off(cloud, server)
+    path, body = f"{SERVERS}/{server}/action", {"unshelve": {"host": OTHER}}
+    return cloud.ask("POST", path, body, user="admin", version=_TO_A_HOST)
+
+
+def _take_off(cloud: KilledCloud, server: str) -> None:
+    """Take a server from its host, and wait until it is away."""
+    if _offload(cloud, server).status == 202:
         path = f"{SERVERS}/{server}"
         cloud.until(
             lambda: _shows(cloud, path, "server", "SHELVED_OFFLOADED"), "the server is away"
         )
-    return _act(cloud, server, "unshelve")
 
 
 def _offload(cloud: KilledCloud, server: str) -> Answer:
@@ -83,6 +106,17 @@ def _delete(cloud: KilledCloud, server: str) -> Answer:
     return cloud.ask("DELETE", f"{SERVERS}/{server}")
 
 
+def _attach_now(cloud: KilledCloud, server: str, volume: str) -> Answer:
+    """Attach a volume, and wait until the server has it."""
+    path = f"{SERVERS}/{server}/os-volume_attachments"
+    answer = cloud.ask("POST", path, {"volumeAttachment": {"volumeId": volume}}, version=_VERSION)
+    if answer.status == 200:
+        cloud.until(
+            lambda: _shows(cloud, f"{VOLUMES}/{volume}", "volume", "in-use"), "it has the volume"
+        )
+    return answer
+
+
 def _attach(cloud: KilledCloud, server: str, volume: str) -> Answer:
     _put_away(cloud, server)
     body = {"volumeAttachment": {"volumeId": volume}}
@@ -91,11 +125,8 @@ def _attach(cloud: KilledCloud, server: str, volume: str) -> Answer:
 
 
 def _detach(cloud: KilledCloud, server: str, volume: str) -> Answer:
-    answer = _attach(cloud, server, volume)
-    if answer.status == 200:
-        cloud.until(
-            lambda: _shows(cloud, f"{VOLUMES}/{volume}", "volume", "in-use"), "it has the volume"
-        )
+    _put_away(cloud, server)
+    _attach_now(cloud, server, volume)
     path = f"{SERVERS}/{server}/os-volume_attachments/{volume}"
     return cloud.ask("DELETE", path, version=_VERSION)
 
