@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from mooring.agent.settings import PoolSettings
+from mooring.agent_api.transport import Forward, Request, Response
 from tests.compute.cloud import ComputeCloud
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +61,50 @@ async def test_an_attachment_says_whether_its_connection_is_shared_and_with_whom
     assert (await cloud.detach(second, other)).status == 202
     await cloud.settle()
     assert (await show(cloud, first))["shared_with"] == []
+
+
+async def test_an_attachment_says_of_a_plain_pool_that_its_connection_is_its_own(
+    tmp_path: Path, database: str
+) -> None:
+    async with ComputeCloud(tmp_path, database=database) as cloud:
+        first, _ = await cloud.make_attached()
+        await cloud.make_attached()
+        shown = await show(cloud, first)
+        assert (shown["connection_shared"], shown["shared_with"]) == (False, [])
+
+
+@pytest.mark.parametrize("protocol", ["nvme-of", "NVMe-oF", "nvmeof"])
+async def test_an_attachment_says_where_nobody_knows_whether_its_connection_is_shared(
+    protocol: str, tmp_path: Path, database: str
+) -> None:
+    """Of NVMe-oF the target says so, not the protocol; with whom it would be is told."""
+    async with ComputeCloud(tmp_path, database=database) as cloud:
+        speak(cloud, protocol)
+        await cloud.look_around()
+        first, volume_id = await cloud.make_attached()
+        alone = await show(cloud, first)
+        assert (alone["connection_shared"], alone["shared_with"]) == (None, [])
+        second, other = await cloud.make_attached()
+        (named,) = await cloud.attachments(second)
+        shown = await show(cloud, first)
+        assert (shown["connection_shared"], shown["shared_with"]) == (
+            None,
+            [{"id": named["attachment_id"], "volume_id": other, "instance": second}],
+        )
+        volume = await cloud.volume_api("GET", f"/volumes/{volume_id}", version="3.69")
+        assert volume["volume"]["shared_targets"] is None
+
+
+def speak(cloud: ComputeCloud, protocol: str) -> None:
+    """Have hosts say that their pools speak a protocol, as the drivers of such storage would."""
+    deliver = cloud.deliver_to_host
+
+    async def pass_on(request: Request, forward: Forward) -> Response:
+        response = await deliver(request, forward)
+        said = b'"storage_protocol":"simulated"', f'"storage_protocol":"{protocol}"'.encode()
+        return Response(response.status, response.body.replace(*said), response.headers)
+
+    cloud.deliver_to_host = pass_on
 
 
 async def test_one_server_s_detach_never_takes_another_s_connection(cloud: ComputeCloud) -> None:
