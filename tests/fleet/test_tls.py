@@ -19,6 +19,7 @@ from mooring.agent_api.client import Agents
 from mooring.agent_api.remote import Place
 from mooring.certificates import Held
 from mooring.errors import Unavailable
+from tests.cloud import SimulatedCloud
 from tests.fleet.members import DAY_S, certify, lay_member, now, start_agent
 from tests.kill.processes import ForkedProcess
 
@@ -123,6 +124,32 @@ async def test_the_control_plane_asks_only_the_joining_that_it_knows(agent: Fork
     assert "let it join again" in refused.value.public
     with pytest.raises(Unavailable, match="has not the certificate of host host-1"):
         await ask(agent.ready, ours, authority=STRANGERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "enrolment", "authority"),
+    [
+        pytest.param("host-2", "e2", AUTHORITY, id="of another host"),
+        pytest.param("host-1", "e0", AUTHORITY, id="of a host that was removed"),
+        pytest.param("host-1", "e1", STRANGERS, id="of another authority"),
+    ],
+)
+async def test_the_control_plane_s_log_names_the_host_that_shows_a_wrong_certificate(
+    name: str, enrolment: str, authority: Held, agent: ForkedProcess, tmp_path: Path
+) -> None:
+    """What answers where host-2 was, or where host-1 was before it joined again, is host-1."""
+    ours = certificates.hold_control_plane(AUTHORITY, now(), DAY_S)
+    context = certificates.client_context(authority.authority, ours)
+    async with SimulatedCloud(tmp_path / "state", hosts=()) as cloud:
+        cloud.known_agents.remote(name, Place(agent.ready, enrolment), context)
+        with capture_logs() as logged:
+            await cloud.look_at_hosts()
+    unseen = [line for line in logged if line["event"] == "a host could not be looked at"]
+    [told] = [line for line in unseen if line["host"] == name]
+    assert told["log_level"] == "warning"
+    reason = f"{agent.ready} has not the certificate of host {name}; nothing was asked of it"
+    assert reason in told["error"]
+    assert "certificate verify failed" in told["error"]
 
 
 async def test_an_expired_certificate_of_a_host_is_refused(tmp_path: Path) -> None:
