@@ -53,9 +53,9 @@ guests: ## run every test with real guests or stock clients
 	@scripts/setup test
 	$(PYTEST) $(ON_EVERY_CORE) --every -m "hosts or contract"
 
-fuzz: ## send 100,000 requests that make little sense, and eight of each that writes at once
+fuzz: ## send 100,000 odd requests, or REQUESTS=20000, and eight of each that writes at once
 	@scripts/setup test
-	$(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz tests/crowd
+	FUZZ_REQUESTS=$(REQUESTS) $(PYTEST) $(ON_EVERY_CORE) --every tests/fuzz tests/crowd
 
 soak: ## live through 3100 random histories of servers, volumes and shares, and watch the tables
 	@scripts/setup test

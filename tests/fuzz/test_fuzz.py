@@ -1,12 +1,13 @@
 """Whatever is sent, no service fails: no answer is a server's mistake, and every operation ends.
 
 A seed that fails is run again by the name of its case. `make fuzz` runs all of them, on both
-databases.
+databases: 100,000 requests together, or as many as `make fuzz REQUESTS=20000` says.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -19,13 +20,14 @@ from tests.cloud import SimulatedCloud
 from tests.crowd.case import Case
 from tests.crowd.clients import SERVICES, Crowd
 from tests.fuzz import questions
+from tests.fuzz.amount import count_seeds
 from tests.fuzz.questions import Question
 
 pytestmark = pytest.mark.anyio
 
 REQUESTS = 250
-"""Sent for each seed: 100,000 by `make fuzz`."""
-SEEDS = [f"seed-{number}" for number in range(200)]
+"""Sent for each seed."""
+SEEDS = [f"seed-{number}" for number in range(count_seeds(os.environ, REQUESTS))]
 _BATCH = 25
 """After so many requests everything may come to rest."""
 
