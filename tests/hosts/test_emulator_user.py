@@ -96,6 +96,35 @@ def test_a_guest_runs_as_a_user_who_reads_guests_files_and_nothing_else_of_the_c
         cloud.delete(f"{IMAGE}/images/{image_id}")
 
 
+@pytest.fixture(params=["shared", "private"])
+def mounted(request: pytest.FixtureRequest, directory: Path) -> Generator[str]:
+    """How the directory is mounted: later mounts below are seen in other namespaces, or not."""
+    subprocess.run(["mount", "--bind", directory, directory], check=True)
+    try:
+        subprocess.run(["mount", f"--make-{request.param}", directory], check=True)
+        yield request.param
+    finally:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def test_a_guest_has_mounts_and_devices_of_its_own_where_it_sees_later_mounts(
+    mounted: str, directory: Path, guest_image: bytes
+) -> None:
+    """What isolates a guest (docs/hosts.md): else the agent's log says that it has none."""
+    with tended(RealCloud(directory)) as cloud:
+        image_id = cloud.demo.image("guest", guest_image, "qcow2")
+        guest = cloud.boot("shut in", imageRef=image_id)
+        emulator, is_own = Path(f"/proc/{guest.process_id()}"), mounted == "shared"
+        ours = Path("/proc/self/ns/mnt").readlink()
+        assert ((emulator / "ns/mnt").readlink() != ours) == is_own
+        devices = (emulator / "root/dev").stat()
+        assert (devices.st_dev != Path("/dev").stat().st_dev) == is_own
+        said = (directory / "log").read_text("utf-8", "replace")
+        assert ("guests share the machine's /dev and mounts" in said) != is_own
+        cloud.delete(guest.path)
+        cloud.delete(f"{IMAGE}/images/{image_id}")
+
+
 @pytest.fixture
 def former(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[RealCloud]:
     """A cloud as the release before ran it: its guests are root's."""
