@@ -37,6 +37,7 @@ async def reset_extending(site: Site) -> Any:
     """Reset the status of a volume that grows, while its storage does not answer."""
     site.silence("PUT", "/size", b"size_gib")
     await extend(site)
+    await site.until_waiting(EXTEND_VOLUME.name)
     value = {"status": "available"}
     return await basics.act_on_volume(site, "os-reset_status", value, "admin")
 

@@ -147,21 +147,21 @@ class Site:
         self._unwilling.add((host, method, path.format(**self.names)))
 
     async def until_waiting(self, name: str) -> None:
-        """Let time pass until compute has tried an operation of this name once, in vain.
+        """Let time pass until an operation of this name was tried once, in vain.
 
         For so long as it takes, or not at all: a law may have seen to it that there is none.
         """
-        await self._until(lambda waiting: name in waiting)
+        await self._until(name, lambda waiting: name in waiting)
 
     async def until_absorbed(self, name: str) -> None:
         """Let time pass until no operation of this name waits any more; for so long as above."""
-        await self._until(lambda waiting: name not in waiting)
+        await self._until(name, lambda waiting: name not in waiting)
 
-    async def _until(self, holds: Callable[[set[str]], bool]) -> None:
+    async def _until(self, name: str, holds: Callable[[set[str]], bool]) -> None:
         # By the rows: a law may have ended every token.
         rests = select(SagaRow.name).where(SagaRow.state.in_({"parked", "locked"}))
         for _ in range(LOOKS):
-            store = self.cloud.cloud.stores["compute"]
+            store = self.cloud.cloud.stores[name.partition(".")[0]]
             waiting = set(await store.read(lambda tx: tx.execute(rests).scalars().all()))
             if holds(waiting) or self.cloud.probe.crashed or self.cloud.is_still:
                 return
