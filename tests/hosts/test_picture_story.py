@@ -11,7 +11,7 @@ from mooring.agent.guest_files import ROOT, ROOT_FORMAT
 from tests.contract.clients import COMPUTE, IMAGE, MIB, VOLUME
 from tests.hosts.pooled_cloud import PooledCloud
 from tests.hosts.real_cloud import GIB, Guest, tended
-from tests.hosts.written import LABEL, ROOT_FIRST, read_written
+from tests.hosts.written import LABEL, ROOT_FIRST, UNKEPT, read_written
 
 pytestmark = pytest.mark.hosts
 POOLS = {"thin": "qcow2"}
@@ -112,7 +112,9 @@ def test_a_guest_boots_from_the_image_of_the_disk_that_another_writes_to(
     )
     assert before <= written.before < went_on
     copy = cloud.boot("copy", imageRef=image["id"])
-    assert int(copy.hear(r"vda writer begins and finds (\d+) blocks")[1]) == written.before
+    found = int(copy.hear(r"vda writer begins and finds (\d+) blocks")[1])
+    # The last few may have gaps, behind one of which the guest may look.
+    assert written.before <= found < written.before + UNKEPT
     for one, least in ((copy, written.before), (guest, went_on)):
         goes_on_without_gap(cloud, one, least, tmp_path)
     for path in (
