@@ -17,7 +17,7 @@ pytestmark = pytest.mark.hosts
 POOLS = {"thin": "qcow2"}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cloud(directory: Path) -> Generator[PooledCloud]:
     """A cloud with a pool whose volumes have snapshots."""
     with tended(PooledCloud(directory, POOLS)) as cloud:
