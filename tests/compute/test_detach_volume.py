@@ -146,6 +146,28 @@ async def test_hard_reboot_starts_the_clean_up_at_once_and_keeps_the_attachment(
     assert await cloud.volume_status(volume_id) == "available"
 
 
+async def test_hard_reboot_ends_the_clean_up_of_a_volume_that_a_paused_guest_keeps(
+    cloud: ComputeCloud,
+) -> None:
+    server_id, volume_id = await attached(cloud)
+    assert await cloud.act(server_id, "pause") == 202
+    await cloud.settle()
+    # It lets go of nothing, and its host does not give it the volume again.
+    cloud.hypervisor().knobs.fail("plug", Conflict("The guest has no slot left."), times=4)
+    await cloud.detach(server_id, volume_id)
+    await cloud.settle()
+    sick = await cloud.server(server_id)
+    assert sick["status"] == "ERROR"
+    assert "a hard reboot tries at once" in sick["fault"]["message"]
+    assert await cloud.disks(server_id) == [volume_id]
+    await cloud.look_at_hosts()
+    assert await cloud.act(server_id, "reboot", {"type": "HARD"}) == 202
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.disks(server_id) == []
+    assert await cloud.volume_status(volume_id) == "available"
+
+
 async def test_host_that_does_not_let_go_after_its_guest_makes_the_server_error(
     cloud: ComputeCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,10 +19,12 @@ from msgspec import Struct
 from mooring.agent_api import wire
 from mooring.agent_api.transport import Response as HostResponse
 from mooring.clients.transport import Response
+from mooring.compute.servers.states import PAUSED
 from mooring.errors import Conflict
+from tests.laws import basics
 from tests.laws.meetings import furnish
 from tests.laws.scenarios import SCENARIOS
-from tests.laws.sites import Call, Scenario
+from tests.laws.sites import COMPUTE, Call, Scenario, Site, Trial
 from tests.laws.test_across import LAST_WORDS, follow_advice, name_things
 from tests.laws.trials import Trials
 
@@ -41,6 +43,10 @@ FROM_DEAD = "evacuation"
 TAKEN = "its guest has volume"
 """What an administrator leaves who says of a volume that nobody has it, while its server leaves a
 dead host and a host, or a service, refuses something: compute asks for attachments that are gone.
+"""
+ADVICE = "a hard reboot tries at once"
+"""What a server's fault says while a volume is to be taken from it. A paused guest lets go of none,
+so that no trying again ends it where the host does not give the volume back to it either.
 """
 ON_THE_WAY = ("captures", "brought_backups")
 """What is at a host as long as an operation needs it, and the doctor knows nothing of."""
@@ -125,6 +131,19 @@ class Refusing:
         return Response(409 if self.nth % 2 else 400, _WORD, headers)
 
 
+async def reboot_what_keeps_volumes(trial: Trial) -> None:
+    """Do as the faults of paused servers say that are in ERROR until they have let a volume go."""
+    listed = await trial.site.get("GET", f"{COMPUTE}/servers/detail")
+    for server in listed["servers"]:
+        keeps = server["OS-EXT-STS:power_state"] == PAUSED
+        if keeps and server["status"] == "ERROR" and ADVICE in server["fault"]["message"]:
+            await trial.cloud.look_at_hosts()
+            mine = Site.beside(trial.site, server=server["id"])
+            answer = await basics.act_on_server(mine, "reboot", {"type": "HARD"})
+            assert answer.status == 202, answer.text
+            await trial.settle()
+
+
 @pytest.mark.cases(find_cases(), 3)
 async def test_nothing_waits_for_what_was_refused_before_the_last_word(
     trials: Trials, case: Stubborn
@@ -151,6 +170,7 @@ async def test_nothing_waits_for_what_was_refused_before_the_last_word(
             assert all(one is None or one.status < 500 for one in answers), (call.what, answers)
             if case.second.saga.name in LAST_WORDS:
                 await follow_advice(trial, site)
+            await reboot_what_keeps_volumes(trial)
             found = [one for one in await trial.complaints() if not call.explains(one)]
             if case.second.saga.name in LAST_WORDS and case.first.name == FROM_DEAD:
                 found = [one for one in found if TAKEN not in one]
