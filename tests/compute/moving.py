@@ -52,7 +52,9 @@ class Moving(Struct):
         path = f"/servers/{self.server_id}/migrations"
         return (await self.cloud.ask("GET", path, user="admin")).body["migrations"]
 
-    async def ask_of(self, method: str, move: int, body: Any = None, *, suffix: str = "") -> Answer:
+    async def ask_of(
+        self, method: str, move: int | str, body: Any = None, *, suffix: str = ""
+    ) -> Answer:
         """Ask something of a move."""
         path = f"/servers/{self.server_id}/migrations/{move}{suffix}"
         return await self.cloud.ask(method, path, body, user="admin")

@@ -40,6 +40,18 @@ async def test_a_number_that_no_move_has_is_not_found(moving: Moving) -> None:
     await settling
 
 
+async def test_a_move_is_asked_by_its_number_or_its_uuid(moving: Moving) -> None:
+    other = await server_that_moves(moving.cloud, volumes=1)
+    settling = await begun(moving)
+    (shown,) = await moving.under_way()
+    assert (await moving.ask_of("GET", shown["uuid"])).body["migration"] == shown
+    assert (await other.ask_of("DELETE", shown["uuid"])).status == 404
+    assert (await moving.ask_of("DELETE", shown["uuid"])).status == 202
+    await settling
+    (ended,) = await moving.migrations()
+    assert ended["status"] == "cancelled"
+
+
 async def test_a_move_of_another_server_is_not_found(moving: Moving) -> None:
     other = await server_that_moves(moving.cloud, volumes=1)
     settling = await begun(moving)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from tests.contract.clients import COMPUTE, MIB, Answer, Cloud
 from tests.loopback import raise_loopback
-from tests.tempest.api import API, PICTURES, RETYPES, TWO_POOLS
+from tests.tempest.api import API, MANAGERS, PICTURES, RETYPES, TWO_POOLS
 from tests.tempest.network import CLOUD_PORT, PORT, STAND_IN
 from tests.tempest.rescues import RESCUES
 from tests.tempest.settings import (
@@ -198,7 +198,7 @@ def run_all(work: Path) -> int:
     with guests_cloud(guests) as cloud:
         code = run((REBUILD, OTHERS, RESCUES), cloud, guests, PORT)
     with hosts_cloud(hosts) as cloud:
-        code = run((API, PICTURES), cloud, hosts, CLOUD_PORT) or code
+        code = run((API, PICTURES, MANAGERS), cloud, hosts, CLOUD_PORT) or code
     with stored_cloud(retypes, TWO_POOLS) as cloud:
         code = run((RETYPES,), cloud, retypes, CLOUD_PORT) or code
     with stored_cloud(shares, POOLS) as cloud:

@@ -82,6 +82,27 @@ PICTURES = Part(
 )
 """What asks for images of servers: up to 2.35 Tempest looks for them through compute."""
 
+MANAGERS = Part(
+    "managers",
+    {
+        f"{COMPUTE}.admin.test_live_migration.LiveMigrationManagerWorkflowTest": (
+            "test_live_migration_by_project_manager",
+        ),
+    },
+    {
+        **_SETTINGS,
+        "compute": {"min_compute_nodes": "2"},
+        "compute-feature-enabled": {
+            **_SETTINGS["compute-feature-enabled"],
+            "nova_policy_roles": "admin,manager,member,reader",
+        },
+        "enforce_scope": {"nova": "true"},
+    },
+    makes_users=True,
+)
+"""What a project's manager may do. Where Tempest is told so, it does with this user whatever is
+only for managers, and skips what it tries with others."""
+
 TWO_POOLS = """\
 [[pools]]
 name = "local"

@@ -146,11 +146,14 @@ def _record(
 
 
 def find(tx: Session, who: Who, server_id: str, move: str) -> Migration:
-    """Return a move of a server by its number. Raises NotFound."""
+    """Return a move of a server by its number, or its uuid. Raises NotFound.
+
+    The lists show both, and users, like Tempest's project manager, ask by either.
+    """
     servers.visible(tx, who, server_id)
-    is_number = move.isascii() and move.isdecimal() and len(move) < 19
-    row = migrations.find(tx, int(move)) if is_number else None
-    if row is None or row.server_id != server_id:
+    of_server = migrations.of_server(tx, server_id)
+    row = next((one for one in of_server if move in {str(one.id), one.uuid}), None)
+    if row is None:
         raise NotFound(f"Migration {move} for server {server_id} could not be found.")
     return row
 
