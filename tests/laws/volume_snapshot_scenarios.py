@@ -120,38 +120,26 @@ _ON_VOLUME = Wants("volume", "volume")
 _ON_SNAPSHOT = Wants("volume snapshot", "volume", "snapshot")
 _COPIED = partial(a_snapshot, of=basics.a_volume)
 _USED = partial(a_snapshot, of=basics.a_server_with_volume)
+
+
+def _migration(name: str, saga: Any, pool: str, *, in_use: bool = False) -> Scenario:
+    """Have a volume go to a pool of another host, or beside its own at the same one."""
+    act, word = (migrate_beside, "beside") if pool == BESIDE else (migrate_volume, "store")
+    arrange = basics.a_server_with_volume if in_use else basics.a_volume
+    both = "server volume" if in_use else "volume"
+    wants = Wants(both, both, word, bare=True)
+    name = f"{name} beside" if pool == BESIDE else name
+    return Scenario(name, saga, arrange, act, hosts=(pool,), wants=wants)
+
+
 _MIGRATED_IN_USE = [
-    Scenario(
-        "migrate volume in use",
-        MIGRATE_IN_USE,
-        basics.a_server_with_volume,
-        migrate_volume,
-        hosts=(STORE,),
-        wants=Wants("server volume", "server volume", "store", bare=True),
-    ),
-    Scenario(
-        "let a guest go on with a copy",
-        SWAP_MIGRATED,
-        basics.a_server_with_volume,
-        migrate_volume,
-        hosts=(STORE,),
-        wants=Wants("server volume", "server volume", "store", bare=True),
-    ),
-    Scenario(
-        "migrate volume in use beside",
-        MIGRATE_IN_USE,
-        basics.a_server_with_volume,
-        migrate_beside,
-        hosts=(BESIDE,),
-        wants=Wants("server volume", "server volume", "beside", bare=True),
-    ),
-    Scenario(
-        "let a guest go on with a copy beside",
-        SWAP_MIGRATED,
-        basics.a_server_with_volume,
-        migrate_beside,
-        hosts=(BESIDE,),
-        wants=Wants("server volume", "server volume", "beside", bare=True),
+    *(
+        _migration(name, saga, pool, in_use=True)
+        for pool in (STORE, BESIDE)
+        for name, saga in (
+            ("migrate volume in use", MIGRATE_IN_USE),
+            ("let a guest go on with a copy", SWAP_MIGRATED),
+        )
     ),
     Scenario(
         "delete a server with a volume on its way",
@@ -196,22 +184,7 @@ VOLUME_SNAPSHOTS = [
     Scenario("revert volume", REVERT_VOLUME, _COPIED, revert_volume, wants=_ON_SNAPSHOT),
     Scenario("clone volume", CLONE_VOLUME, basics.a_volume, clone_volume, wants=_ON_VOLUME),
     Scenario("upload volume", UPLOAD_VOLUME, basics.a_volume, upload_volume, wants=_ON_VOLUME),
-    Scenario(
-        "migrate volume",
-        MIGRATE_VOLUME,
-        basics.a_volume,
-        migrate_volume,
-        hosts=(STORE,),
-        wants=Wants("volume", "volume", "store", bare=True),
-    ),
-    Scenario(
-        "migrate volume beside",
-        MIGRATE_VOLUME,
-        basics.a_volume,
-        migrate_beside,
-        hosts=(BESIDE,),
-        wants=Wants("volume", "volume", "beside", bare=True),
-    ),
+    *(_migration("migrate volume", MIGRATE_VOLUME, pool) for pool in (STORE, BESIDE)),
     *_MIGRATED_IN_USE,
     Scenario(
         "upload volume with a snapshot",

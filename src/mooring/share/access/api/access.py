@@ -29,7 +29,7 @@ _PATH = "/shares/{share_id}/action"
 _RULES = "/share-access-rules"
 _RULE = f"{_RULES}/{{access_id}}"
 _SINCE, _FILTERS_SINCE = (2, 45), (2, 82)
-_CEPHX_SINCE, _V6_SINCE = (2, 13), (2, 38)
+_CEPHX_SINCE, _QUEUED_SINCE, _V6_SINCE = (2, 13), (2, 28), (2, 38)
 _HIDDEN = ("access_to", "access_key")
 _FILTERS = ("access_type", "access_level", *_HIDDEN)
 
@@ -141,7 +141,7 @@ def _read_rule(call: Call[Share], body: AllowBody) -> access.NewRule:
         client=client,
         access_level=level,
         metadata=values.check_metadata(metadata),
-        is_new=call.version >= (2, 28),
+        is_new=call.version >= _QUEUED_SINCE,
         locked=_read_locked(body),
         lock_reason=body.lock_reason,
     )
