@@ -27,6 +27,17 @@ SETTLES_S, LONGEST_S = 0.3, 1.5
 what has to end."""
 _SETTINGS = 'fence_command = ["true", "{host}"]\nshelved_offload_time = 600\n'
 """Hosts are fenced by a command that ends none. A shelved server stays until it is asked for."""
+_TWO_POOLS = """\
+[[pools]]
+name = "local"
+driver = "simulated"
+
+[[pools]]
+name = "beside"
+driver = "simulated"
+total_gib = 100
+"""
+"""What nobody chooses a pool for goes to the larger one."""
 
 
 class Answer(Struct, frozen=True):
@@ -45,10 +56,18 @@ class KilledCloud:
         self.control: ForkedProcess
         self.agent: ForkedProcess
         self.other: ForkedProcess | None = None
+        self._pools: tuple[str, ...] = ()
         self._client = httpx2.Client()
         self._tokens: dict[str, str] = {}
 
     # -- processes --------------------------------------------------------------------------
+
+    def give_two_pools(self) -> None:
+        """Let the hosts that start from now on have another pool beside their own."""
+        storage, settings = (self.directory / f"{name}.toml" for name in ("storage", "agent"))
+        storage.write_text(_TWO_POOLS, "utf-8")
+        settings.write_text(f'storage = "{storage}"\n', "utf-8")
+        self._pools = ("--config", str(settings))
 
     def start_agent(self, kill_at: str = "", held_at: str = "") -> None:
         self.agent = self._start_host(FIRST, kill_at, held_at)
@@ -62,6 +81,7 @@ class KilledCloud:
             *("--name", name, "--hypervisor", "simulated", "--role", "all"),
             *("--state-dir", str(self.directory / name)),
             *("--socket", str(self._socket(name))),
+            *self._pools,
             log=self.directory / "agent.log",
             kill_at=kill_at,
             held_at=held_at,

@@ -22,7 +22,7 @@ from tests.kill.fence_workload import FENCE
 from tests.kill.harness import Answer
 from tests.kill.move_workload import COLD, DELETE_MOVING, HELD, IN_VAIN, MOVES, REVERT, STAYS
 from tests.kill.rebuild_workload import LEFT_RESERVED, RENEW
-from tests.kill.snapshot_workload import MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED
+from tests.kill.snapshot_workload import BESIDE, MIGRATIONS
 
 _WAITING_FOR = {DELETE_MOVING: HELD} | dict.fromkeys(
     ("compute.reset_state/unmount_share", "compute.reset_state/revoke_access"),
@@ -43,7 +43,8 @@ _WITH_SHARES = {
 class SagaPoint(Struct, frozen=True):
     """A point at which a control plane is killed; `name` is `SAGA/STEP/HEADING/MOMENT`.
 
-    Behind it stands `ELSEWHERE` where the saga is to bring a server to another host than before.
+    Behind it stands `ELSEWHERE` where the saga is to bring a server to another host than before,
+    and `BESIDE` where it is to bring a volume to another pool of the same host.
     """
 
     saga: Saga[Any]
@@ -52,7 +53,7 @@ class SagaPoint(Struct, frozen=True):
     @property
     def point(self) -> str:
         """What the process passes."""
-        return self.name.removesuffix(shelve_workload.ELSEWHERE)
+        return self.name.removesuffix(shelve_workload.ELSEWHERE).removesuffix(BESIDE)
 
     @property
     def step(self) -> str:
@@ -65,12 +66,18 @@ class SagaPoint(Struct, frozen=True):
         return _setting(self.saga, self.point)
 
     @property
+    def has_two_pools(self) -> bool:
+        """Whether the host is to have another pool of volumes."""
+        return self.name.endswith(BESIDE)
+
+    @property
     def kill_other_at(self) -> str | None:
         """What that of the other host must say; None when one host is enough."""
+        if self.has_two_pools:
+            return None
         if self.name != self.point:
             return ""
-        volumes = {MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED}
-        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, *volumes}
+        moves = self.saga.name in {*MOVES, shared_move_workload.RELEASE, FENCE, *MIGRATIONS}
         if not moves and self.step not in ELSEWHERE | {DELETE_MOVING}:
             return None
         in_vain = STAYS | shared_move_workload.STAYS | ELSEWHERE
@@ -93,7 +100,10 @@ _ELSEWHERE = [
     for one in _OF_EACH_SAGA
     if one.saga.name == shelve_workload.UNSHELVE
 ]
-SAGA_POINTS = [*_OF_EACH_SAGA, *_ELSEWHERE]
+_BESIDE = [
+    SagaPoint(one.saga, one.name + BESIDE) for one in _OF_EACH_SAGA if one.saga.name in MIGRATIONS
+]
+SAGA_POINTS = [*_OF_EACH_SAGA, *_ELSEWHERE, *_BESIDE]
 
 
 def _setting(saga: Saga[Any], point: str) -> str:

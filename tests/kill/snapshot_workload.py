@@ -11,6 +11,9 @@ VOLUME = "/volume/v3"
 SERVERS = "/compute/v2.1/servers"
 MIGRATE, MIGRATE_IN_USE = "volume.migrate_volume", "volume.migrate_in_use"
 SWAP_MIGRATED = "compute.swap_migrated_volume"
+MIGRATIONS = frozenset({MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED})
+BESIDE = "/beside"
+"""What stands behind the name of one where the volume stays at its host, in another pool."""
 Act = Callable[[], Answer]
 
 
@@ -22,6 +25,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         lambda: _take_and_delete(cloud, used(cloud, server)),
     ]
     carried = [lambda: _migrate(cloud, used(cloud, server))]
+    carried_beside = [lambda: _migrate_beside(cloud, used(cloud, server))]
     return {
         "volume.create_snapshot": taken,
         "compute.snapshot_volume": taken,
@@ -34,6 +38,8 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
         "volume.upload_volume": [lambda: _upload(cloud, free)],
         MIGRATE: [lambda: _migrate(cloud, free)],
         **dict.fromkeys((MIGRATE_IN_USE, SWAP_MIGRATED), carried),
+        MIGRATE + BESIDE: [lambda: _migrate_beside(cloud, free)],
+        **dict.fromkeys((MIGRATE_IN_USE + BESIDE, SWAP_MIGRATED + BESIDE), carried_beside),
     }
 
 
@@ -107,8 +113,18 @@ def _migrate(cloud: KilledCloud, volume: str) -> Answer:
     # A new volume goes where there is more room, which is at the other host.
     shown = cloud.ask("GET", f"{VOLUME}/volumes/{volume or 'none'}", user="admin")
     lies = shown.body["volume"]["os-vol-host-attr:host"] if shown.status == 200 else ""
-    target = first if lies == other else other
-    path, value = f"{VOLUME}/volumes/{volume}/action", {"host": target}
+    return _migrate_to(cloud, volume, first if lies == other else other)
+
+
+def _migrate_beside(cloud: KilledCloud, volume: str) -> Answer:
+    """Bring the volume to the other pool of its host, once that is known."""
+    pool = f"{FIRST}@simulated#beside"
+    cloud.until(lambda: _has_pool(cloud, pool), "the host has another pool")
+    return _migrate_to(cloud, volume, pool)
+
+
+def _migrate_to(cloud: KilledCloud, volume: str, pool: str) -> Answer:
+    path, value = f"{VOLUME}/volumes/{volume}/action", {"host": pool}
     return cloud.ask("POST", path, {"os-migrate_volume": value}, user="admin")
 
 

@@ -76,6 +76,8 @@ def live_with(cloud: KilledCloud, case: AgentPoint) -> None:
 def live_through(cloud: KilledCloud, case: SagaPoint) -> None:
     """Do ten things, die at the point, come back, and see that all of it has ended."""
     project = load_project((cloud.directory / "project.json").read_bytes())
+    if case.has_two_pools:
+        cloud.give_two_pools()
     cloud.start_agent()
     if case.kill_other_at is not None:
         cloud.start_other(kill_at=case.kill_other_at)
