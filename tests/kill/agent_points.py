@@ -34,7 +34,7 @@ from tests.kill.move_workload import (
     REVERT,
     UNDONE,
 )
-from tests.kill.snapshot_workload import MIGRATE
+from tests.kill.snapshot_workload import MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED
 
 Act = Callable[[], Answer]
 _ON_ITS_OWN = "asked of hosts that joined, by no operation: tests/fleet/test_killed_renewal.py"
@@ -56,6 +56,7 @@ VERBS = [
     for name in module.handlers.by_name
     if verbs.VERBS[name].method != "GET" and name not in UNUSED
 ]
+SWAP = "compute.swap_volume"
 UNWINDING = {
     "forget_resize": "!compute.extend_volume/resize_disk/forward/after",
     "forget_content": "!volume.reimage_volume/replace_content/forward/after",
@@ -63,12 +64,12 @@ UNWINDING = {
     "take_back_snapshot": "!compute.snapshot_volume/snapshot_disk/forward/after",
     "stop_merge": "!compute.delete_volume_snapshot/merge_disk/forward/after",
     "delete_arrival": UNDONE,
-    "stop_mirror": "!compute.swap_volume/await_copy/forward/before",
+    "stop_mirror": f"!{SWAP}/await_copy/forward/before",
     "discard_copy": f"!{COLD}/start_there/forward/before",
     "take_back_restored": f"!{REVERT}/start_there/forward/before",
 }
 """What has to fail so that an agent is asked for a verb that only takes back."""
-_MIGRATING = ("adopt_copy", "delete_image")
+_MIGRATING, _COPYING = ("adopt_copy", "delete_image"), ("mirror_disk", "stop_mirror", "switch_disk")
 _ELSEWHERE = {"connect", "put_arrival", "delete_arrival", "put_copy", "discard_copy", *_MIGRATING}
 """Verbs that only the host is asked which a server, or a volume, moves to: otherwise `plug_disk`
 and `put_server` connect."""
@@ -98,7 +99,7 @@ _BESIDES = {
     **dict.fromkeys(("revert_volume", "forget_revert"), "volume.revert_volume"),
     **dict.fromkeys(_MIGRATING, MIGRATE),
     **dict.fromkeys(volume_captures.handlers.by_name, "volume.upload_volume"),
-    **dict.fromkeys(("mirror_disk", "stop_mirror", "switch_disk"), "compute.swap_volume"),
+    **dict.fromkeys(_COPYING, SWAP),
     "put_share": "share.create_share",
     "delete_share": "share.delete_share",
     "resize_share": "share.extend_share",
@@ -113,16 +114,21 @@ _BESIDES = {
 
 
 class AgentPoint(Struct, frozen=True):
-    """A point at which an agent is killed: where `host` begins a verb, or has acted on it."""
+    """A point at which an agent is killed: where `host` begins a verb, or has acted on it.
+
+    One that `migrates` does so for a volume in use that goes to a pool of another host, and not for
+    what else asks for the verb.
+    """
 
     host: str
     verb: str
     moment: str
+    migrates: bool = False
 
     @property
     def name(self) -> str:
         """What the test is called by."""
-        return f"{self.host}/{self.verb}/{self.moment}"
+        return f"{self.host}/{self.verb}/{self.moment}{'/migrating' if self.migrates else ''}"
 
     @property
     def kill_at(self) -> str:
@@ -137,10 +143,13 @@ class AgentPoint(Struct, frozen=True):
     @property
     def failing(self) -> str:
         """What the setting of the control plane must say; empty for nothing."""
-        return UNWINDING.get(self.verb, "")
+        failing = UNWINDING.get(self.verb, "")
+        return failing.replace(SWAP, SWAP_MIGRATED) if self.migrates else failing
 
     def besides(self, rarer: Mapping[str, list[Act]]) -> list[Act]:
         """Return what is done besides the ten operations, of `rarer_operations`."""
+        if self.migrates:
+            return rarer[MIGRATE_IN_USE]
         if self.host == OTHER and self.verb in _BOTH:
             return rarer[_BOTH[self.verb]]
         names = (_BESIDES[self.verb],) if self.verb in _BESIDES else _OFTEN
@@ -149,6 +158,8 @@ class AgentPoint(Struct, frozen=True):
     @property
     def is_of_move(self) -> bool:
         """Whether there have to be two hosts."""
+        if self.migrates:
+            return True
         return self.host == OTHER or _BESIDES.get(self.verb) in {MOVE, COPY, GROW, FORCE}
 
 
@@ -158,9 +169,17 @@ _MOMENTS = {
 }
 """Where a guest stands still, or a disk is copied, in the middle of a verb, it is killed there,
 too."""
-AGENT_POINTS = [
+_WHEN = ("begin", "acted")
+_OF_EACH_VERB = [
     AgentPoint(host, verb, moment)
     for verb, host in itertools.product(VERBS, (FIRST, OTHER))
     if (verb in _BOTH or (host == OTHER) == (verb in _ELSEWHERE))
-    for moment in _MOMENTS.get(verb, ("begin", "acted"))
+    for moment in _MOMENTS.get(verb, _WHEN)
 ]
+_OF_MIGRATIONS = [
+    AgentPoint(FIRST, verb, moment, migrates=True)
+    for verb in (*_COPYING, "adopt_copy")
+    for moment in _MOMENTS.get(verb, _WHEN)
+]
+"""A new volume goes to the other host, which has more room, and from there to the server's."""
+AGENT_POINTS = [*_OF_EACH_VERB, *_OF_MIGRATIONS]
