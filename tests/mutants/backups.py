@@ -92,8 +92,8 @@ MUTANTS = [
     Mutant(
         "the doctor passes data by that no backup explains",
         "doctor/backups.py",
-        "        if backup_id not in books.backups and",
-        "        if backup_id in books.backups and",
+        "        if backup_id not in explained and",
+        "        if backup_id in explained and",
         "tests/volume/test_backup_lists.py",
         "no_backup_explains",
     ),

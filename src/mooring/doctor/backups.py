@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from mooring.doctor.books import Books
 from mooring.doctor.findings import Finding
@@ -43,8 +44,9 @@ def _owners(books: Books) -> Iterator[Finding]:
 
 
 def _data(books: Books) -> Iterator[Finding]:
+    places = {each: _place_of(each, row) for each, row in books.backups.items()}
     for backup_id, row in books.backups.items():
-        stored = books.stored_backups.get(backup_id, {})
+        stored = books.stored_backups.get(places[backup_id], {})
         is_idle = not books.is_busy(f"backup:{backup_id}", f"volume:{row['volume_id']}")
         if row["status"] == "available" and not stored.get("whole") and is_idle:
             message = "its data are not there, or not whole"
@@ -52,7 +54,13 @@ def _data(books: Books) -> Iterator[Finding]:
         if row["status"] == "error" and not stored.get("whole", True) and is_idle:
             message = "it failed, and some of its data are left in the store"
             yield Finding(f"backup {backup_id}", "disagreement", message, _DELETE)
+    explained = {*places.values()}
     for backup_id in books.stored_backups:
-        if backup_id not in books.backups and not books.is_busy(f"backup:{backup_id}"):
+        if backup_id not in explained and not books.is_busy(f"backup:{backup_id}"):
             message = "data in the store of backups that no backup explains"
             yield Finding(f"backup {backup_id}", "orphan", message, _REPORT)
+
+
+def _place_of(backup_id: str, row: dict[str, Any]) -> str:
+    """Return under what id the data of a backup lie in the store; "" where it has none there."""
+    return backup_id if row["stored_as"] is None else row["stored_as"]

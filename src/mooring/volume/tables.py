@@ -181,7 +181,8 @@ class BackupRow(Base):
 
     `size_gib`, `bootable`, `image_metadata` and `volume_labels` are the volume's when it was made,
     `data_at` is when its data were so. `saga_id` names the saga that is at work on it.
-    `borrowed_by` is who set a transitional status by hand.
+    `borrowed_by` is who set a transitional status by hand. Several may have the same data, as
+    records of one backup that were imported under several ids.
     """
 
     __tablename__ = "backups"
@@ -189,6 +190,7 @@ class BackupRow(Base):
         Index("backups_of_project", "project_id", "created_at", "id"),
         Index("backups_used", "project_id", "size_gib"),
         Index("backups_of_parent", "parent_id"),
+        Index("backups_stored", "stored_as"),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -200,6 +202,8 @@ class BackupRow(Base):
     snapshot_id: Mapped[str | None]
     parent_id: Mapped[str | None]
     """The backup that this one builds on, which stays as long as this one; None: it is full."""
+    stored_as: Mapped[str | None]
+    """Under what id its data lie in the store; None: its own, and empty: it has none there."""
     size_gib: Mapped[int]
     status: Mapped[str]
     zone: Mapped[str]

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, and_, func, or_, select, update
 
 from mooring.errors import Invalid, NotFound
 from mooring.volume.tables import BackupRow
@@ -58,6 +58,28 @@ def find_parent(tx: Session, who: Who, volume_id: str, before: datetime | None) 
         query = query.where(BackupRow.data_at < before)
     newest = query.order_by(BackupRow.created_at.desc(), BackupRow.id).limit(1)
     return tx.execute(newest.with_for_update()).scalar_one_or_none()
+
+
+def find_place(tx: Session, backup_id: str) -> str:
+    """Return under what id the data of a backup lie in the store; "" where it has none there."""
+    query = select(func.coalesce(BackupRow.stored_as, BackupRow.id))
+    return tx.execute(query.where(BackupRow.id == backup_id)).scalar_one_or_none() or ""
+
+
+def of_place(tx: Session, place: str) -> list[BackupRow]:
+    """Return all backups whose data lie under an id; nobody else gives or takes any meanwhile."""
+    query = select(BackupRow).where(_lies_at(place)).order_by(BackupRow.id)
+    return list(tx.scalars(query.execution_options(populate_existing=True)))
+
+
+def let_go(tx: Session, backup_id: str) -> None:
+    """Say that a backup has no data in the store: what lies there is not its own any more."""
+    tx.execute(update(BackupRow).where(BackupRow.id == backup_id).values(stored_as=""))
+
+
+def _lies_at(place: str) -> ColumnElement[bool]:
+    own = and_(BackupRow.id == place, BackupRow.stored_as.is_(None))
+    return or_(own, BackupRow.stored_as == place)
 
 
 def take(

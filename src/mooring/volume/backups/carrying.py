@@ -14,6 +14,7 @@ from mooring.errors import Conflict, Invalid, MooringError
 from mooring.fence.threads import run_to_end
 from mooring.limits import IMAGE_BYTES
 from mooring.saga import ownership
+from mooring.volume.backups import backup_rows
 from mooring.volume.backups.pieces import Cutter
 from mooring.volume.backups.stores.base import ZEROS, Manifest, Piece
 
@@ -53,7 +54,7 @@ async def store_capture(
     known = await store.find_manifest(backup_id)
     if known is not None and known.sha256 == made.sha256:
         return known
-    storing = _Storing(backup_id, await _places_in(store, parent_id))
+    storing = _Storing(backup_id, await _places_in(run, parent_id))
     await run.service.store.write(lambda tx: ownership.require_lease(tx, run))
     await store.begin(backup_id)
     await storing.store(run, agent.read_volume_capture(volume_id, made), made)
@@ -69,20 +70,27 @@ async def store_capture(
     return manifest
 
 
-async def _places_in(store: BackupStore, parent_id: str) -> dict[str, str]:
+async def _find_manifest(run: Run[Volume], backup_id: str) -> Manifest | None:
+    """Return what a backup consists of, wherever its data lie. Raises Conflict: damaged."""
+    place = await run.service.store.read(lambda tx: backup_rows.find_place(tx, backup_id))
+    return await run.service.backups.find_manifest(place) if place else None
+
+
+async def _places_in(run: Run[Volume], parent_id: str) -> dict[str, str]:
     """Return, by digest, which backup stores what a parent has. Raises Conflict.
 
     What is missing there, as after a disk failed, is stored anew.
     """
     if not parent_id:
         return {}
-    manifest = await store.find_manifest(parent_id)
+    manifest = await _find_manifest(run, parent_id)
     if manifest is None:
         raise Conflict(
             f"The data of backup {parent_id}, which this one was to build on, are not there, or "
             "not whole. Nothing was kept; ask for a full backup."
         )
     places = await run_to_end(manifest.places)
+    store = run.service.backups
     there = {place: await store.find_pieces(place) for place in {*places.values()}}
     return {digest: place for digest, place in places.items() if digest in there[place]}
 
@@ -122,8 +130,7 @@ async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: 
 
     Raises Conflict for a backup that is damaged or gone, what `AgentClient.put_image` does.
     """
-    store = run.service.backups
-    manifest = await store.find_manifest(backup_id)
+    manifest = await _find_manifest(run, backup_id)
     if manifest is None:
         raise _damaged(backup_id, "it is not there, or not whole")
     spec = ImageSpec(
@@ -134,7 +141,7 @@ async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: 
         for_operation=True,
         begins_at=await agent.arrived_bytes(image_id),
     )
-    reading = _Reading(store, manifest)
+    reading = _Reading(run.service.backups, backup_id, manifest)
     try:
         await agent.put_image(
             image_id, spec, reading.chunks(run, spec.begins_at), operation=run.operation
@@ -149,8 +156,8 @@ async def bring(run: Run[Volume], agent: AgentClient, backup_id: str, image_id: 
 class _Reading:
     """A backup that is being read; `failure` is why it came to no end."""
 
-    def __init__(self, store: BackupStore, manifest: Manifest) -> None:
-        self._store, self._manifest = store, manifest
+    def __init__(self, store: BackupStore, backup_id: str, manifest: Manifest) -> None:
+        self._store, self._backup_id, self._manifest = store, backup_id, manifest
         self.failure: MooringError | None = None
 
     async def chunks(self, run: Run[Volume], begins_at: int) -> AsyncIterator[bytes]:
@@ -176,8 +183,7 @@ class _Reading:
     async def _check(self, number: int, piece: Piece) -> bytes:
         if piece.sha256 == ZEROS:
             return bytes(piece.size_bytes)
-        backup_id = self._manifest.backup_id
-        place = self._manifest.place_of(piece)
+        backup_id, place = self._backup_id, self._manifest.place_of(piece)
         data = await self._store.find_piece(place, piece.sha256)
         if data is None:
             raise _damaged(backup_id, f"piece {number} is missing")

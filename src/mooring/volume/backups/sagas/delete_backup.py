@@ -1,7 +1,8 @@
 """Delete a backup: its data, and then its row.
 
-There is no way back. What the store refuses for good leaves the backup in `error_deleting`, and
-deleting may be asked for again.
+Of several that have the same data, the last one takes them away: whoever goes before lets go of
+them first. There is no way back. What the store refuses for good leaves the backup in
+`error_deleting`, and deleting may be asked for again.
 """
 
 from __future__ import annotations
@@ -27,13 +28,18 @@ class DeleteBackup(Struct, frozen=True, kw_only=True):
 
 
 def begin_deleting(tx: Session, notes: DeleteBackup, run: Run[Volume]) -> None:
-    """Own it."""
+    """Own it, and leave its data to others that have the same."""
     backup_rows.give(tx, notes.backup_id, run.saga_id)
+    place = backup_rows.find_place(tx, notes.backup_id)
+    if place and len(backup_rows.of_place(tx, place)) > 1:
+        backup_rows.let_go(tx, notes.backup_id)
 
 
 async def remove_data(notes: DeleteBackup, run: Run[Volume]) -> None:
     """Remove all that is stored; what is not there is fine."""
-    await run.service.backups.delete(notes.backup_id)
+    place = await run.service.store.read(lambda tx: backup_rows.find_place(tx, notes.backup_id))
+    if place:
+        await run.service.backups.delete(place)
 
 
 def forget_backup(tx: Session, notes: DeleteBackup, run: Run[Volume]) -> None:
