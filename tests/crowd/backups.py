@@ -22,9 +22,4 @@ CASES = [
         look=BACKUP_AT,
         kept='"error"',
     ),
-    Case(
-        route="POST /backups/import_record",
-        body={"backup-record": {"backup_service": "s", "backup_url": "u"}},
-        refused=True,
-    ),
 ]

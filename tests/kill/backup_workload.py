@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +23,7 @@ def backup_operations(cloud: KilledCloud, volume: str, server: str) -> dict[str,
         "volume.back_up_in_use": [lambda: _back_up(cloud, used(cloud, server), force=True)],
         "volume.store_backup": [lambda: _back_up_snapshot(cloud, volume)],
         "volume.delete_backup": [lambda: _delete(cloud, volume)],
+        "volume.import_backup": [lambda: _import(cloud, volume)],
         "volume.restore_backup": [lambda: _restore(cloud, volume, volume_id=volume)],
         "volume.create_volume_from_backup": [lambda: _restore(cloud, volume)],
     }
@@ -53,6 +57,19 @@ def _is_done(cloud: KilledCloud, backup: str) -> bool:
 
 def _delete(cloud: KilledCloud, volume: str) -> Answer:
     return cloud.ask("DELETE", f"{BACKUPS}/{_backed_up(cloud, volume)}")
+
+
+def _import(cloud: KilledCloud, volume: str) -> Answer:
+    """Import a new backup once more, under another id."""
+    path = f"{BACKUPS}/{_backed_up(cloud, volume)}/export_record"
+    answer: Any = cloud.ask("GET", path, user="admin")
+    if answer.status != 200:
+        return answer
+    told = answer.body["backup-record"]
+    record = json.loads(base64.b64decode(told["backup_url"])) | {"id": str(uuid.uuid4())}
+    url = base64.b64encode(json.dumps(record).encode()).decode()
+    body = {"backup-record": {**told, "backup_url": url}}
+    return cloud.ask("POST", f"{BACKUPS}/import_record", body, user="admin")
 
 
 def _restore(cloud: KilledCloud, volume: str, **fields: str) -> Answer:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from mooring.volume.backups import records
+from mooring.volume.backups.records import SERVICE
 from mooring.volume.backups.sagas.back_up_in_use import BACK_UP_IN_USE
 from mooring.volume.backups.sagas.back_up_snapshot import BACK_UP_SNAPSHOT
 from mooring.volume.backups.sagas.create_backup import CREATE_BACKUP
 from mooring.volume.backups.sagas.create_from_backup import CREATE_VOLUME_FROM_BACKUP
 from mooring.volume.backups.sagas.delete_backup import DELETE_BACKUP
+from mooring.volume.backups.sagas.import_backup import IMPORT_BACKUP
 from mooring.volume.backups.sagas.restore_backup import RESTORE_BACKUP
 from mooring.volume.backups.sagas.store_backup import STORE_BACKUP
 from mooring.volume.snapshots.sagas.delete_snapshot import DELETE_SNAPSHOT
@@ -48,6 +55,35 @@ async def a_backup(site: Site, *, of: Do) -> None:
     site.names["backup"] = made["backup"]["id"]
 
 
+async def a_record(site: Site) -> None:
+    """Have a backup, and its record as that of another one."""
+    await _KEPT(site)
+    path = f"{VOLUME}/backups/{{backup}}/export_record"
+    told = (await site.get("GET", path, user="admin"))["backup-record"]
+    site.names["imported"] = IMPORTED
+    site.names["record"] = _rename(told["backup_url"], IMPORTED)
+
+
+async def a_second_record(site: Site) -> None:
+    """Have two backups whose data are the same."""
+    await a_record(site)
+    await site.get("POST", f"{VOLUME}/backups/import_record", _body_of(site), user="admin")
+
+
+async def import_backup(site: Site) -> Any:
+    return await site.ask("POST", f"{VOLUME}/backups/import_record", _body_of(site), user="admin")
+
+
+def _body_of(site: Site) -> dict[str, Any]:
+    return {"backup-record": {"backup_service": SERVICE, "backup_url": site.names["record"]}}
+
+
+def _rename(url: str, backup_id: str) -> str:
+    record: dict[str, Any] = msgspec.json.decode(base64.b64decode(url))
+    return base64.b64encode(msgspec.json.encode({**record, "id": backup_id})).decode()
+
+
+IMPORTED = "66666666-6666-4666-8666-666666666666"
 _KEPT = partial(a_backup, of=basics.a_volume)
 _PICTURED = partial(a_snapshot, of=basics.a_volume)
 _back_up_snapshot = partial(back_up, snapshot_id="{snapshot}")
@@ -95,6 +131,20 @@ BACKUPS = [
         wants=Wants("volume backup", "backup"),
     ),
     Scenario(
+        "delete one of two records of a backup",
+        DELETE_BACKUP,
+        a_second_record,
+        delete_backup,
+        wants=Wants("volume backup imported record", "backup"),
+    ),
+    Scenario(
+        "import backup",
+        IMPORT_BACKUP,
+        a_record,
+        import_backup,
+        wants=Wants("volume backup imported record", "imported"),
+    ),
+    Scenario(
         "restore backup",
         RESTORE_BACKUP,
         _KEPT,
@@ -109,6 +159,28 @@ BACKUPS = [
         wants=Wants("volume backup", "backup"),
     ),
 ]
+LOST = records.write(
+    records.Record(
+        id=IMPORTED,
+        stored_as=IMPORTED,
+        parent_id=None,
+        project_id="",
+        name=None,
+        description=None,
+        volume_id=IMPORTED,
+        snapshot_id=None,
+        size=1,
+        availability_zone="nova",
+        container=None,
+        object_count=1,
+        metadata={},
+        bootable=False,
+        image_metadata={},
+        volume_metadata={},
+        data_timestamp=datetime(2026, 1, 1, tzinfo=UTC),
+        created_at=datetime(2026, 1, 1, tzinfo=UTC),
+    )
+)
 EVENTS = [
     Story(
         "backup.create",
@@ -131,6 +203,14 @@ CROWD = [
         body={"backup": {"volume_id": "{v#}", "name": "{case}-new#"}},
         look="/backups",
         kept='"{case}-new#"',
+    ),
+    # One record, whose data are not there.
+    Case(
+        route="POST /backups/import_record",
+        body={"backup-record": {"backup_service": SERVICE, "backup_url": LOST}},
+        look=f"/backups/{IMPORTED}",
+        kept='"error"',
+        alone=True,
     ),
     # Not alone: whoever comes when the first one has its volume may have another.
     Case(

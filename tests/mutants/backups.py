@@ -7,6 +7,7 @@ from tests.mutants.mutant import FAILING, STEPS, Mutant
 CREATING = "volume/backups/sagas/create_backup.py"
 GIVEN_UP = "tests/volume/test_given_up_backups.py"
 BACKUPS, STORE = "tests/volume/test_backups.py", "tests/volume/test_backup_store.py"
+SHARED = "tests/volume/test_shared_backup_data.py"
 DIRECTORY = "volume/backups/stores/directory.py"
 MUTANTS = [
     Mutant(
@@ -80,6 +81,38 @@ MUTANTS = [
         "    if row.size_gib > 10 * backup.size_gib:\n",
         BACKUPS,
         "does_not_fit",
+    ),
+    Mutant(
+        "who deletes one of two records takes the data of both",
+        "volume/backups/sagas/delete_backup.py",
+        "(tx, place)) > 1:\n",
+        "(tx, place)) > 2:\n",
+        SHARED,
+        "of_two_records",
+    ),
+    Mutant(
+        "who deletes a record that was not imported takes data",
+        "volume/backups/sagas/import_backup.py",
+        "    backup_rows.let_go(tx, notes.backup_id)\n",
+        "",
+        SHARED,
+        "deletion_takes_nothing",
+    ),
+    Mutant(
+        "a record is imported whose pieces are missing",
+        "volume/backups/checking.py",
+        "len(digests - await store.find_pieces(source))",
+        "len(digests - digests)",
+        SHARED,
+        "deletion_takes_nothing",
+    ),
+    Mutant(
+        "data are imported that are being removed",
+        "volume/backups/importing.py",
+        "        if other.status not in _WHOLE:\n",
+        "        if not other.status:\n",
+        SHARED,
+        "data_that_may_go",
     ),
     Mutant(
         "what was brought to restore it stays in the host's cache",

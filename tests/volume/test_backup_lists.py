@@ -146,14 +146,6 @@ async def test_an_administrator_resets_a_status_and_deletes_whatever_it_is(
     await cloud.settle()
 
 
-async def test_records_of_backups_are_not_built(cloud: SimulatedCloud) -> None:
-    backup_id = await made(cloud)
-    path = f"{BACKUPS}/{backup_id}/export_record"
-    assert (await cloud.ask("GET", path, user="admin")).status == 501
-    body = {"backup-record": {"backup_service": "s", "backup_url": "u"}}
-    assert (await cloud.ask("POST", f"{BACKUPS}/import_record", body, user="admin")).status == 501
-
-
 async def test_the_doctor_finds_data_that_no_backup_explains(cloud: SimulatedCloud) -> None:
     backup_id = await made(cloud)
     assert await cloud.complaints() == []

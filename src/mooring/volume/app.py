@@ -13,7 +13,7 @@ from mooring.volume.attachments.loops import settle_borrowed
 from mooring.volume.backends import backends
 from mooring.volume.backends.api import operators
 from mooring.volume.backends.loops.watch_pools import POOLS
-from mooring.volume.backups.api import backup_actions, backups
+from mooring.volume.backups.api import backup_actions, backup_records, backups
 from mooring.volume.backups.stores import opening
 from mooring.volume.extend.api import extending
 from mooring.volume.growth import BOUNDS
@@ -94,6 +94,7 @@ SERVICE = Service(
         transfers.api,
         backups.api,
         backup_actions.api,
+        backup_records.api,
         operations.build_api(Volume),
     ),
     rules=RULES,

@@ -43,9 +43,14 @@ async def read(request: Request, most: int) -> bytes:
             status=408,
         ) from error
     content = b"".join(chunks)
-    if _NUL.search(content):
-        raise _has_nul("The request's body")
+    check_texts(content, "The request's body")
     return content
+
+
+def check_texts(content: bytes, what: str) -> None:
+    """Raise Invalid for JSON with a text that no database takes: a NUL is in it."""
+    if _NUL.search(content):
+        raise _has_nul(what)
 
 
 def check_url(scope: Scope) -> None:

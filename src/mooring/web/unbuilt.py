@@ -116,7 +116,6 @@ IMAGE = Unbuilt(
 )
 VOLUME = Unbuilt(
     {
-        "backups/*/export_record": "Records of backups",
         "capabilities": "Capabilities of backends",
         "cgsnapshots": "Groups of volumes",
         "clusters": "Clusters of volume services",

@@ -72,7 +72,7 @@ async def create_backup(call: Call[Volume], given: BackupBody) -> Reply:
         incremental=values.flag(given.incremental, "incremental"),
     )
     row = await _load(call, await backups.create(asked(call), wanted))
-    return Reply(202, {"backup": _summary(call, row)})
+    return Reply(202, {"backup": summary(call, row.id, row.name)})
 
 
 @api.get("/backups", policy="backup:get_all")
@@ -106,7 +106,8 @@ async def update_backup(call: Call[Volume], given: ChangesBody) -> Reply:
         raise Invalid("Invalid input received: Nothing to change. Give name or description.")
     backup_id = call.path["backup_id"]
     await backups.update(asked(call), backup_id, changes)
-    return Reply(200, {"backup": _summary(call, await _load(call, backup_id))})
+    row = await _load(call, backup_id)
+    return Reply(200, {"backup": summary(call, row.id, row.name)})
 
 
 @api.delete(_ONE, policy="backup:delete")
@@ -129,17 +130,6 @@ async def restore_backup(call: Call[Volume], given: RestoreBody) -> Reply:
     return Reply(202, {"restore": shown})
 
 
-@api.post(
-    "/backups/import_record", dict[str, Any], key="backup-record", policy="backup:backup-import"
-)
-async def import_record(call: Call[Volume], record: dict[str, Any]) -> Reply:
-    """Refuse it in words of its own: by its path it could be a backup, which nobody posts to."""
-    del call, record
-    raise Invalid(
-        "Records of backups are not built in this cloud. Nothing was changed.", status=501
-    )
-
-
 async def _load(call: Call[Volume], backup_id: str) -> Any:
     def look(tx: Session) -> Any:
         backup_rows.visible(tx, call.who, backup_id)
@@ -157,8 +147,9 @@ async def _list(call: Call[Volume], path: str) -> Reply:
         return rows, backup_list.count(tx, query) if with_count else 0
 
     rows, count = await call.service.store.read(look)
-    show = _show if path.endswith("/detail") else _summary
-    answer: dict[str, Any] = {"backups": [show(call, row) for row in rows]}
+    in_detail = path.endswith("/detail")
+    shown = [_show(call, row) if in_detail else summary(call, row.id, row.name) for row in rows]
+    answer: dict[str, Any] = {"backups": shown}
     ids = [row.id for row in rows]
     answer |= paging.links(call, path, query.page, ids, name="backup_links")
     if with_count:
@@ -166,18 +157,19 @@ async def _list(call: Call[Volume], path: str) -> Reply:
     return Reply(200, answer)
 
 
-def _summary(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:
-    path = f"/backups/{row.id}"
+def summary(call: Call[Volume], backup_id: str, name: str | None) -> dict[str, Any]:
+    """Return what is shown of a backup wherever it is named."""
+    path = f"/backups/{backup_id}"
     links = [
         {"rel": "self", "href": call.url(path)},
         {"rel": "bookmark", "href": call.bookmark(path)},
     ]
-    return {"id": row.id, "name": row.name, "links": links}
+    return {"id": backup_id, "name": name, "links": links}
 
 
 def _show(call: Call[Volume], row: Row[Any]) -> dict[str, Any]:
     shown = {
-        **_summary(call, row),
+        **summary(call, row.id, row.name),
         "status": row.status,
         "size": row.size_gib,
         "object_count": row.object_count,
