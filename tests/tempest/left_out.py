@@ -369,14 +369,6 @@ _OF_VOLUMES = (
         "it wants a second pool, and is run by itself in a cloud with two",
         _whole(f"{VOLUME}.admin", "test_multi_backend", "test_volume_retype"),
     ),
-    LeftOut(
-        "a backup is no record that other clouds could import",
-        {
-            f"{VOLUME}.admin.test_volumes_backup.VolumesBackupsAdminTest": (
-                "test_volume_backup_export_import",
-            ),
-        },
-    ),
 )
 LEFT_OUT = (*_OF_IDENTITY, *_OF_IMAGES, *_OF_NETWORKS, *_OF_SERVERS, *_OF_VOLUMES)
 
