@@ -151,6 +151,25 @@ async def test_of_two_records_of_the_same_data_the_last_one_takes_them(
     assert await cloud.complaints() == []
 
 
+async def test_records_that_go_and_come_at_once_leave_data_to_whoever_stays(
+    cloud: SimulatedCloud,
+) -> None:
+    """Each deletion sees the others that have the data, also those that are on their way."""
+    first = await made(cloud)
+    record = await record_of(cloud, first)
+    others = [await a_second(cloud, first) for _ in range(6)]
+    coming = ask_import(cloud, url_of({**record, "id": UNKNOWN}))
+    going = [cloud.ask("DELETE", f"{BACKUPS}/{each}") for each in (first, *others)]
+    answer, *gone = await asyncio.gather(coming, *going)
+    assert {one.status for one in gone} == {202}
+    await cloud.settle()
+    assert await cloud.complaints() == []
+    if answer.status == 201:
+        assert await can_be_restored(cloud, UNKNOWN)
+        await remove(cloud, UNKNOWN)
+    assert stored(cloud) == []
+
+
 async def test_what_builds_on_an_imported_one_has_its_data(cloud: SimulatedCloud) -> None:
     volume_id = await make_volume(cloud)
     first = await made(cloud, volume_id)

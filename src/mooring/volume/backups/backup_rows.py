@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import ColumnElement, and_, func, or_, select, update
 
 from mooring.errors import Invalid, NotFound
+from mooring.store import turns
 from mooring.volume.tables import BackupRow
 
 if TYPE_CHECKING:
@@ -66,10 +67,18 @@ def find_place(tx: Session, backup_id: str) -> str:
     return tx.execute(query.where(BackupRow.id == backup_id)).scalar_one_or_none() or ""
 
 
-def of_place(tx: Session, place: str) -> list[BackupRow]:
-    """Return all backups whose data lie under an id; nobody else gives or takes any meanwhile."""
-    query = select(BackupRow).where(_lies_at(place)).order_by(BackupRow.id)
-    return list(tx.scalars(query.execution_options(populate_existing=True)))
+def take_turn(tx: Session) -> None:
+    """Let nobody else give data another backup, or take one from it, until the transaction ends.
+
+    Before any row is locked: several that have the same data may go at once.
+    """
+    turns.take_turn(tx, "the data of backups")
+
+
+def of_place(tx: Session, place: str) -> dict[str, str]:
+    """Return the statuses, by id, of all backups whose data lie under an id; it takes a turn."""
+    query = select(BackupRow.id, BackupRow.status).where(_lies_at(place)).order_by(BackupRow.id)
+    return {row.id: row.status for row in tx.execute(query)}
 
 
 def let_go(tx: Session, backup_id: str) -> None:

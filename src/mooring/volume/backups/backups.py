@@ -190,6 +190,7 @@ async def delete(asked: Asked, backup_id: str, *, force: bool = False) -> None:
     """Start to delete a backup; with `force` in any status that nobody is at work on."""
 
     def begin(tx: Session) -> None:
+        backup_rows.take_turn(tx)
         row = backup_rows.visible(tx, asked.who, backup_id)
         if row.saga_id and row.status == "deleting":
             return

@@ -51,6 +51,7 @@ async def take_in(asked: Asked, record: Record) -> str:
     """Write down the backup of a record, start what looks for its data, and return its id."""
 
     def begin(tx: Session) -> str:
+        backup_rows.take_turn(tx)
         # Whosever it is: administrators alone import, and see all there are.
         known = tx.get(BackupRow, record.id, populate_existing=True)
         if known is not None:
@@ -91,11 +92,11 @@ def _require_parent(tx: Session, asked: Asked, record: Record) -> None:
 
 def _require_place(tx: Session, record: Record) -> None:
     """Raise Invalid where somebody is about to write, or to remove, the data of a record."""
-    for other in backup_rows.of_place(tx, record.stored_as):
-        if other.status not in _WHOLE:
+    for other_id, status in backup_rows.of_place(tx, record.stored_as).items():
+        if status not in _WHOLE:
             raise Invalid(
-                f"Invalid backup: The record's data are those of backup {other.id}, which is "
-                f"{other.status}. Nothing was imported; ask again when that one is available, or "
+                f"Invalid backup: The record's data are those of backup {other_id}, which is "
+                f"{status}. Nothing was imported; ask again when that one is available, or "
                 "gone."
             )
 
