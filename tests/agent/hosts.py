@@ -106,6 +106,7 @@ class TestHost:
         server_id: str,
         disks: list[DiskSpec] | None = None,
         shares: list[GuestShare] | None = None,
+        swap_mib: int = 0,
     ) -> Guest:
         """Make a server from the image, and wait until it is up."""
         await self.push_image()
@@ -118,6 +119,7 @@ class TestHost:
             disks=disks or [],
             shares=shares or [],
             network="none",
+            swap_mib=swap_mib,
         )
         guest = await self.client.put_server(server_id, spec, operation=operation())
         await self.hears(server_id, "mooring-guest: up")

@@ -16,6 +16,7 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent import swap_disks
 from mooring.agent.app import RunningAgent
 from mooring.agent.settings import HypervisorKind
 from mooring.agent.simulated import SimulatedHypervisor
@@ -76,6 +77,15 @@ class Moving(Struct, frozen=True):
     server_id: str
     disk: DiskSpec
     second: str
+
+    def swaps(self) -> tuple[Path, Path]:
+        """Return where both hosts keep the guest's swap disk."""
+        first, second = (
+            source / "state" if isinstance(source, Path) else source.agent.settings.state_dir
+            for source in self.hosts.sources
+        )
+        own = Path("guests") / self.server_id / swap_disks.FILE
+        return first / own, second / own
 
     async def states(self) -> tuple[str, str]:
         """Return what both hosts hold of the guest."""
@@ -156,10 +166,10 @@ async def open_real_agents(directory: Path) -> AsyncGenerator[tuple[AgentProcess
         yield found[0], found[1]
 
 
-async def boot(hosts: Hosts) -> Moving:
-    """Make a guest that is up, with a volume of both hosts."""
+async def boot(hosts: Hosts, swap_mib: int = 0) -> Moving:
+    """Make a guest that is up, with a volume of both hosts, and perhaps a swap disk."""
     server_id, second, disk = new_id(), new_id(), await _disk(hosts)
-    await hosts.here.boot(server_id, [disk])
+    await hosts.here.boot(server_id, [disk], swap_mib=swap_mib)
     await hosts.there.push_image()
     return Moving(hosts, server_id, disk, second)
 

@@ -211,9 +211,9 @@ MUTANTS = [
     Mutant(
         "what a guest writes while its disk is copied is lost",
         "agent/simulated_moves.py",
-        "                # What it wrote meanwhile is brought, too, before it runs there.\n"
-        "                self._mirror(guest, Path(arrival.root))\n",
-        "                pass\n",
+        "            # What it wrote meanwhile is brought, too, before it runs there.\n"
+        "            self._mirror(guest, Path(arrival.root))\n",
+        "",
         BLOCKS,
         "writes_on_its_way",
     ),

@@ -26,18 +26,24 @@ def root_device(*, is_second: bool = False) -> str:
     return f"{DEVICE_PREFIX}{'b' if is_second else 'a'}"
 
 
+def name_swap(disks: tuple[DiskPlan, ...], *, is_second: bool = False) -> str:
+    """Return the name of a swap disk: the first letter that no other disk is to have."""
+    others = {root_device(), root_device(is_second=is_second), *(disk.device for disk in disks)}
+    return choose_device("", others) or ""
+
+
 def assign_devices(
-    disks: tuple[DiskPlan, ...], *, has_root: bool, is_second: bool = False
+    disks: tuple[DiskPlan, ...], *, has_root: bool, is_second: bool = False, swap: str = ""
 ) -> list[str]:
     """Return a device name for each disk of a new definition, in order.
 
-    The root disk has its name; without one, the disk with boot index 0 gets it. Wishes are met
-    before free letters are given.
+    The root disk has its name; without one, the disk with boot index 0 gets it. So has the swap
+    disk, if there is one. Wishes are met before free letters are given.
     """
     root = root_device(is_second=is_second)
     boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and not has_root][:1]
     given = dict.fromkeys(boots, root)
-    taken = {root, root_device()}
+    taken = {root, root_device(), swap}
     for at in sorted(range(len(disks)), key=lambda at: not disks[at].device):
         if at not in given and (name := choose_device(disks[at].device, taken)):
             given[at] = name

@@ -1,4 +1,4 @@
-"""The root disks that guests have on their host: a part of every hypervisor."""
+"""The root and swap disks that guests have on their host: a part of every hypervisor."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ if TYPE_CHECKING:
 
     from mooring.agent.hypervisor import RootPlan
     from mooring.agent.local_disks import LocalDisk
+    from mooring.agent.swap_disks import SwapPlan
     from mooring.agent_api.images import CachedImage
 
 
 class GuestRoots(Protocol):
-    """A part of `Hypervisor`: makes root disks, and finds the files that they consist of."""
+    """A part of `Hypervisor`: makes such disks, and finds the files that root disks consist of."""
 
     async def make_root(
         self, server_id: str, image: CachedImage, source: Path, size_bytes: int, operation_key: str
@@ -59,5 +60,23 @@ class GuestRoots(Protocol):
         """Return the root disk that was taken in, made as large as this; 0 leaves it so.
 
         Raises NotFound, NoCapacity, Invalid: it is larger.
+        """
+        ...
+
+    async def make_swap(self, server_id: str, size_bytes: int, operation_key: str) -> SwapPlan:
+        """Make the swap disk, or find the one of that size. Raises NoCapacity.
+
+        What stood in its place before is gone for the guest's next start.
+        """
+        ...
+
+    async def drop_swap(self, server_id: str) -> None:
+        """Remove the swap disk of a guest whose definition has none. Raises Unavailable."""
+        ...
+
+    async def expect_swap(self, server_id: str, size_bytes: int, operation_key: str) -> None:
+        """Make a swap disk anew for a guest that is expected. Raises NoCapacity.
+
+        Raises Conflict: an emulator here may have one open.
         """
         ...

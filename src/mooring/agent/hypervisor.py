@@ -17,6 +17,7 @@ from mooring.agent.guest_power import GuestPower
 from mooring.agent.guest_roots import GuestRoots
 from mooring.agent.rescues import GuestRescue
 from mooring.agent.sources import FileSource, Source, check_usable, shown
+from mooring.agent.swap_disks import SwapPlan
 from mooring.agent_api.disks import DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
@@ -101,6 +102,7 @@ class GuestPlan(Struct, frozen=True, kw_only=True):
     """As the flavor has it; heeded where memory is shared."""
     has_drive: bool = False
     """Whether the guest has a config drive, which `give_drive` lays down."""
+    swap: SwapPlan | None = None
 
 
 GONE = "hypervisor_gone"
@@ -125,6 +127,7 @@ class Landing(Struct, frozen=True, kw_only=True):
     """The file of the root disk that was made for it, if any."""
     drive: str = ""
     """The file of its config drive, likewise."""
+    swap: str = ""
 
 
 Tell = Callable[[News], None]

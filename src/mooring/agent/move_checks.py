@@ -46,6 +46,11 @@ def check_disks(guest: Guest, arrival: Arrival) -> None:
             f"The host that server {server_id} is to go to has not its config drive. The guest "
             "stays."
         )
+    if guest.swap_mib and not arrival.swap:
+        raise Conflict(
+            f"The host that server {server_id} is to go to has made no swap disk for it. The guest "
+            "stays."
+        )
     missing = sorted(disk.volume_id for disk in guest.disks if disk.volume_id not in there)
     if missing:
         raise Conflict(

@@ -33,18 +33,22 @@ async def show_portrait(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.PUT_ARRIVAL)
 async def put_arrival(call: Call[Agent]) -> Answer:
-    """Expect a guest, if it can run here, and its root disk."""
+    """Expect a guest, if it can run here, and its disks that lie on its host."""
     agent, server_id, root = call.agent, call.path["server_id"], call.body.root
     await _check_entrance(agent, server_id)
     await agent.hypervisor.expect(server_id, call.body)
     if call.body.drive:
         drive = unpack(call.body.drive)
         await agent.hypervisor.expect_drive(server_id, drive, call.operation_key)
+    swap = call.body.swap
+    if (wanted := sum(disk.data_bytes for disk in (root, swap) if disk is not None)) > 0:
+        check_room(agent.hypervisor.guest_directory, server_id, wanted)
     if root is not None:
         image = find_image(agent, root.image_id) if root.image_id else None
-        check_room(agent.hypervisor.guest_directory, server_id, root.data_bytes)
         source = agent.images.path(root.image_id) if image else None
         await agent.hypervisor.expect_root(server_id, image, source, root, call.operation_key)
+    if swap is not None:
+        await agent.hypervisor.expect_swap(server_id, swap.size_bytes, call.operation_key)
     return Answer(status=204)
 
 
@@ -59,6 +63,7 @@ async def show_arrival(call: Call[Agent]) -> Answer:
         disks=call.agent.connections.of_server(server_id),
         root=landing.root,
         drive=landing.drive,
+        swap=landing.swap,
         tls=await _name(call.agent),
     )
     return Answer(body=arrival)

@@ -14,6 +14,7 @@ from mooring.agent.page_sizes import read_page_size
 from mooring.agent.qemu_img import GIB
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.serving import Call, Handlers
+from mooring.agent.swap_disks import SwapPlan
 from mooring.agent_api import verbs
 from mooring.agent_api.config_drives import ConfigDrive
 from mooring.agent_api.disks import DiskSpec
@@ -45,7 +46,7 @@ async def show_server(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.PUT_SERVER)
 async def put_server(call: Call[Agent]) -> Answer:
-    """Make the root disk, connect the volumes, define the guest, start it."""
+    """Make its disks on this host, connect the volumes, define the guest, start it."""
     server_id, spec = call.path["server_id"], call.body
     _check(spec)
     if spec.shares:
@@ -64,10 +65,10 @@ async def put_server(call: Call[Agent]) -> Answer:
         shares=tuple(spec.shares),
         mem_page_size=spec.mem_page_size,
         has_drive=drive is not None,
+        swap=await _make_swap(call, spec.swap_mib),
     )
     call.agent.probe.at("agent/put_server/rooted")
-    await call.agent.copying.withdraw(server_id)
-    await call.agent.hypervisor.define(plan)
+    await _define(call.agent, plan)
     call.agent.probe.at("agent/put_server/defined")
     await _give_drive(call, drive)
     call.agent.probe.at("agent/put_server/told")
@@ -189,6 +190,14 @@ async def _get(call: Call[Agent]) -> Guest:
     return guest
 
 
+async def _define(agent: Agent, plan: GuestPlan) -> None:
+    """Define a guest, and remove the swap disk that it is not to have any more."""
+    await agent.copying.withdraw(plan.server_id)
+    await agent.hypervisor.define(plan)
+    if plan.swap is None:
+        await agent.hypervisor.drop_swap(plan.server_id)
+
+
 async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
     """Make the root disk from the cache, or take the one that was copied here.
 
@@ -210,6 +219,16 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
     path = call.agent.images.path(root.image_id)
     make = hypervisor.fill_root if root.stands_alone else hypervisor.make_root
     return await make(server_id, image, path, size_bytes, call.operation_key)
+
+
+async def _make_swap(call: Call[Agent], size_mib: int) -> SwapPlan | None:
+    """Make the swap disk, or find it; the one of a definition that is to have none stays."""
+    if not size_mib:
+        return None
+    size_bytes = size_mib << 20
+    return await call.agent.hypervisor.make_swap(
+        call.path["server_id"], size_bytes, call.operation_key
+    )
 
 
 async def _make_rescue(call: Call[Agent], wanted: RescueDisk) -> RescuePlan:
@@ -251,7 +270,9 @@ async def _check_shares(call: Call[Agent], shares: Sequence[GuestShare], *, star
 def _check(spec: ServerSpec) -> None:
     if spec.vcpus < 1 or spec.memory_mib < 1:
         raise Invalid("A server needs at least one vCPU and 1 MiB of memory.")
-    if len(spec.disks) + bool(spec.root) > AGENT_DISKS:
+    if spec.swap_mib < 0:
+        raise Invalid("The size of a swap disk is a number of MiB, or 0 for a server without one.")
+    if len(spec.disks) + bool(spec.root) + bool(spec.swap_mib) > AGENT_DISKS:
         raise Invalid(f"A server can have {AGENT_DISKS} disks at most.")
     if spec.root is None and all(disk.boot_index != 0 for disk in spec.disks):
         raise Invalid("The server has nothing to boot from: no root disk and no boot index 0.")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
-from mooring.agent.device_names import assign_devices, choose_device
+from mooring.agent.device_names import assign_devices, choose_device, name_swap
 from mooring.agent.guest_mirrors import is_copied
 from mooring.agent.hypervisor import (
     DiskPlan,
@@ -102,6 +102,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
             mem_page_size=plan.mem_page_size,
             shares=list(plan.shares),
             has_drive=plan.has_drive,
+            swap_bytes=plan.swap.size_bytes if plan.swap else 0,
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
@@ -321,6 +322,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         say_boot(guest)
         if guest.image_id:
             say_disk(guest, own_root(guest), guest.root_bytes, "")
+        self._find_swap(guest)
         for disk in guest.disks:
             disk.live, disk.size_bytes, disk.serial = True, read_image(disk), ""
             say_disk(guest, disk.device, disk.size_bytes, disk.volume_id)
@@ -331,7 +333,13 @@ class SimulatedHypervisor(SimulatedUnplugging):
         before = {disk.volume_id: disk for disk in guest.disks}
         live = {disk.volume_id: disk for disk in guest.disks if disk.live}
         is_second = guest.rescue is not None and not guest.rescue.is_stable
-        devices = assign_devices(plans, has_root=bool(guest.image_id), is_second=is_second)
+        guest.swap_device = name_swap(plans, is_second=is_second) if guest.swap_bytes else ""
+        devices = assign_devices(
+            plans,
+            has_root=bool(guest.image_id),
+            is_second=is_second,
+            swap=guest.swap_device,
+        )
         disks = [self._make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
         for disk in disks:
             if (running := live.pop(disk.volume_id, None)) is not None:
@@ -377,7 +385,7 @@ def _network(source: Source) -> NetworkSource | None:
 
 
 def _taken(guest: SimulatedGuest) -> set[str]:
-    taken = {disk.device for disk in guest.disks}
+    taken = {guest.swap_device, *(disk.device for disk in guest.disks)}
     if guest.rescue is not None:
         taken.add(guest.rescue.device)
     return taken | {own_root(guest)} if guest.image_id else taken

@@ -29,13 +29,17 @@ class SimulatedDrives(SimulatedRoots):
 
     async def expect_drive(self, server_id: str, image: bytes, operation_key: str) -> None:
         await self.knobs.at("expect_drive")
+        self._check_shut(server_id, "config drive")
+        config_drives.lay_down(self.guest_directory / server_id, image, operation_key)
+
+    def _check_shut(self, server_id: str, file: str) -> None:
+        """Raise Conflict when an emulator may have a file of a guest open."""
         guest = self._world.find(server_id)
         if guest is not None and guest.state in _HAS_OPEN:
             raise Conflict(
-                f"An emulator of host {self._settings.name} may have the config drive of server "
+                f"An emulator of host {self._settings.name} may have the {file} of server "
                 f"{server_id} open; it was left as it is."
             )
-        config_drives.lay_down(self.guest_directory / server_id, image, operation_key)
 
     def _drive_path(self, server_id: str) -> Path:
         return self.guest_directory / server_id / config_drives.FILE

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mooring.agent import simulated_copy_starts as copy_starts
-from mooring.agent import simulated_pool
+from mooring.agent import simulated_pool, swap_disks
 from mooring.agent.hypervisor import (
     SECTOR_BYTES,
     SHARE_TRAITS,
@@ -44,15 +44,15 @@ _ALIVE = frozenset({"running", "paused"})
 class SimulatedMoves(SimulatedDrives):
     """A part of `SimulatedHypervisor`.
 
-    `knobs` points: expect, expect_root, send, send_disk, send_memory, send_rest, turn_away. A guest
-    that is held still passes send_disk and send_memory, where what it changes has to be sent anew;
-    send_rest is the network.
+    `knobs` points: expect, expect_root, expect_swap, send, send_disk, send_memory, send_rest,
+    turn_away. A guest that is held still passes send_disk and send_memory, where what it changes
+    has to be sent anew; send_rest is the network.
     """
 
     def __init__(self, settings: AgentSettings, tell: Tell) -> None:
         super().__init__(settings, tell)
         self._sent: dict[str, bool] = {}
-        """The guests that are sent, and whether their root disks are there by now."""
+        """The guests that are sent, and whether their disks are there by now."""
 
     async def facts(self) -> Facts:
         vcpus = self._settings.vcpus or VCPUS
@@ -83,6 +83,7 @@ class SimulatedMoves(SimulatedDrives):
             accelerator=facts.accelerator,
             version=facts.version,
             root=root,
+            swap=self._measure_swap(guest),
             drive=self._read_drive(guest),
         )
 
@@ -103,20 +104,26 @@ class SimulatedMoves(SimulatedDrives):
     ) -> None:
         del source, operation_key
         await self.knobs.at("expect_root")
-        guest, path = self._world.find(server_id), self._root_path(server_id)
-        if guest is not None and guest.state in _ALIVE | {"prelaunched"}:
-            raise Conflict(
-                f"An emulator of host {self._settings.name} may have the root disk of server "
-                f"{server_id} open; it was left as it is."
-            )
+        path = self._root_path(server_id)
+        self._check_shut(server_id, "root disk")
         self._mark(server_id, alone=image is None)
         path.write_bytes(b"")
         os.truncate(path, root.size_bytes)
 
+    async def expect_swap(self, server_id: str, size_bytes: int, operation_key: str) -> None:
+        await self.knobs.at("expect_swap")
+        self._check_shut(server_id, "swap disk")
+        swap_disks.make_anew(self.guest_directory / server_id, size_bytes, operation_key)
+
     async def find_landing(self, server_id: str) -> Landing:
-        own = self._root_path(server_id), self._drive_path(server_id)
-        root, drive = [str(path.absolute()) if path.exists() else "" for path in own]
-        return Landing(address=f"{_SCHEME}{self._world.path.absolute()}", root=root, drive=drive)
+        own = (
+            self._root_path(server_id),
+            self._drive_path(server_id),
+            self._swap_path(server_id),
+        )
+        root, drive, swap = [str(path.absolute()) if path.exists() else "" for path in own]
+        address = f"{_SCHEME}{self._world.path.absolute()}"
+        return Landing(address=address, root=root, drive=drive, swap=swap)
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         await self.knobs.at("send")
@@ -131,8 +138,9 @@ class SimulatedMoves(SimulatedDrives):
             there.save(_arriving(guest, arrival))
         self._sent[server_id] = False
         try:
-            if guest.image_id:
+            if guest.image_id or guest.swap_bytes:
                 self._mirror(guest, Path(arrival.root))
+                self._mirror_swap(guest, Path(arrival.swap))
                 await self.knobs.at("send_disk")
             self._sent[server_id] = True
             await self.knobs.at("send_memory")
@@ -150,7 +158,8 @@ class SimulatedMoves(SimulatedDrives):
         if server_id not in self._sent:
             return Progress()
         # The disk goes first, and what is under way is half there.
-        memory, disk = guest.memory_mib << 20, guest.root_bytes if guest.image_id else 0
+        memory = guest.memory_mib << 20
+        disk = guest.swap_bytes + (guest.root_bytes if guest.image_id else 0)
         is_there = self._sent[server_id]
         memory_left, disk_left = memory // 2 if is_there else memory, 0 if is_there else disk // 2
         return Progress(
@@ -199,9 +208,9 @@ class SimulatedMoves(SimulatedDrives):
                 disk.live = False
             guest.state = "paused"
             self._world.save(guest)
-            if guest.image_id:
-                # What it wrote meanwhile is brought, too, before it runs there.
-                self._mirror(guest, Path(arrival.root))
+            # What it wrote meanwhile is brought, too, before it runs there.
+            self._mirror(guest, Path(arrival.root))
+            self._mirror_swap(guest, Path(arrival.swap))
             arrived.state = state
             for disk in arrived.disks:
                 disk.live = True
@@ -274,6 +283,8 @@ def _arriving(guest: SimulatedGuest, arrival: Arrival) -> SimulatedGuest:
         metadata=guest.metadata,
         disks=disks,
         has_drive=guest.has_drive,
+        swap_bytes=guest.swap_bytes,
+        swap_device=guest.swap_device,
     )
 
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from mooring.agent import files
-from mooring.agent.device_names import assign_devices, choose_device, root_device
+from mooring.agent.device_names import assign_devices, choose_device, name_swap, root_device
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.rescues import RescuePlan, no_name
 from mooring.agent.world import SimulatedGuest, SimulatedRescue, say, say_disk
@@ -51,8 +51,9 @@ def name_rescue(
     device = root_device()
     if plan.is_stable:
         has_root = bool(guest.image_id)
-        others = assign_devices(disks, has_root=has_root)
-        free = choose_device("", {*others, root_device()})
+        swap = name_swap(disks) if guest.swap_bytes else ""
+        others = assign_devices(disks, has_root=has_root, swap=swap)
+        free = choose_device("", {*others, root_device(), swap})
         if free is None and plan.bus == "virtio":
             raise NoCapacity(no_name(guest.server_id))
         device = free or ""

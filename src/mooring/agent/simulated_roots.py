@@ -1,7 +1,7 @@
-"""The root disks of simulated guests, as files on their host.
+"""The disks of simulated guests, as files on their host.
 
-A simulated guest writes to no disk, so its file is made when it is first asked for: as large as it
-should be, and almost all of it a hole.
+A simulated guest writes to no disk, so the file of its root disk is made when it is first asked
+for: as large as it should be, and almost all of it a hole.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mooring.agent import files
+from mooring.agent import files, swap_disks
 from mooring.agent.blocks import copy_now
-from mooring.agent.hypervisor import RootPlan, Tell
+from mooring.agent.hypervisor import SECTOR_BYTES, RootPlan, Tell
 from mooring.agent.knobs import Knobs
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_emulators import Emulators
 from mooring.agent.simulated_qcow2 import read_image_into
 from mooring.agent.world import FILE, SimulatedGuest, World
 from mooring.agent_api.images import CachedImage
+from mooring.agent_api.moves import LocalSwap
 from mooring.errors import Unavailable
 from mooring.fence.threads import run_to_end
 
@@ -88,16 +89,35 @@ class SimulatedRoots:
 
         Raises Unavailable where there is none, or one of another size, as an emulator does.
         """
-        own = self._lay_down(guest)
-        if not there.exists() or there.stat().st_size != own.stat().st_size:
-            raise Unavailable(
-                f"The host that the guest of server {guest.server_id} is to go to has no root disk "
-                "as large as the guest's. The guest stays."
-            )
-        written = files.partial(there, "mirror")
-        copy_now(own, written)
-        written.replace(there)
+        if guest.image_id:
+            _bring(self._lay_down(guest), there, guest.server_id, "root")
+
+    def _swap_path(self, server_id: str) -> Path:
+        return self.guest_directory / server_id / swap_disks.FILE
+
+    def _measure_swap(self, guest: SimulatedGuest) -> LocalSwap | None:
+        if not guest.swap_bytes:
+            return None
+        found = self._swap_path(guest.server_id).stat()
+        data_bytes = found.st_blocks * SECTOR_BYTES
+        return LocalSwap(size_bytes=found.st_size, data_bytes=data_bytes)
+
+    def _mirror_swap(self, guest: SimulatedGuest, there: Path) -> None:
+        """Do the same with the swap disk of a guest that has one."""
+        if guest.swap_bytes:
+            _bring(self._swap_path(guest.server_id), there, guest.server_id, "swap")
 
     def _remove(self, server_id: str) -> None:
         self._world.remove(server_id)
         files.remove_tree(self.guest_directory / server_id)
+
+
+def _bring(own: Path, there: Path, server_id: str, what: str) -> None:
+    if not there.exists() or there.stat().st_size != own.stat().st_size:
+        raise Unavailable(
+            f"The host that the guest of server {server_id} is to go to has no {what} disk as "
+            "large as the guest's. The guest stays."
+        )
+    written = files.partial(there, "mirror")
+    copy_now(own, written)
+    written.replace(there)

@@ -103,6 +103,8 @@ class SimulatedGuest(Struct, kw_only=True):
     """Those that it runs with; none when it is off."""
     has_drive: bool = False
     rescue: SimulatedRescue | None = None
+    swap_bytes: int = 0
+    swap_device: str = ""
     console: str = ""
     memory: list[str] | None = None
     """The volumes that it was suspended with; None where it is not, or an older release did it."""
@@ -257,6 +259,7 @@ def show(guest: SimulatedGuest) -> Guest:
         metadata=guest.metadata,
         has_drive=guest.has_drive,
         rescue_image_id=rescue.image_id if rescue else "",
+        swap_mib=guest.swap_bytes >> 20,
     )
 
 

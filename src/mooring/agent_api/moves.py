@@ -20,6 +20,13 @@ class LocalRoot(Struct, frozen=True, kw_only=True):
     data_bytes: int
 
 
+class LocalSwap(Struct, frozen=True, kw_only=True):
+    """A swap disk that a running guest has on its host: how large it is, and what it takes."""
+
+    size_bytes: int
+    data_bytes: int
+
+
 class Portrait(Struct, frozen=True, kw_only=True):
     """What a running guest needs of the host that is to take it, as its host says."""
 
@@ -30,7 +37,8 @@ class Portrait(Struct, frozen=True, kw_only=True):
     cpu: str = ""
     """The guest's processor as libvirt writes it; empty where every host has the same one."""
     root: LocalRoot | None = None
-    """What its host is to make a disk for; None where all of its disks are volumes."""
+    """What its host is to make a disk for; None where it boots from a volume."""
+    swap: LocalSwap | None = None
     drive: bytes = b""
     """Its config drive, packed: it may hold secrets, and is kept nowhere on its way."""
 
@@ -43,6 +51,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     disks    the volumes that are connected there for the guest, by other attachments than before
     root     the file of the root disk that was made there for what the guest's has; "" for none
     drive    the file of the config drive that was laid down there, the guest's own; "" for none
+    swap     the file of the swap disk that was made there for what the guest's has; "" for none
     tls      the name that has to be in the certificate shown there; "" where nothing is encrypted
     """
 
@@ -51,6 +60,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     disks: list[Connected] = []
     root: str = ""
     drive: str = ""
+    swap: str = ""
     tls: str = ""
 
 

@@ -68,6 +68,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     """Owner facts kept in the definition for doctor: project_id, user_id, flavor and the like."""
     drive: ConfigDrive | None = None
     """What the guest is told on a drive of its own; None for a guest without one."""
+    swap_mib: int = 0
+    """How large its swap disk on the host is; 0 for none. One of that size is kept."""
 
 
 class PowerRequest(Struct, frozen=True, kw_only=True):
@@ -117,6 +119,8 @@ class Guest(Struct, frozen=True, kw_only=True):
     """Whether it has a config drive; as the shares are."""
     rescue_image_id: str = ""
     """The image that it was rescued with and boots from; empty when it boots from its own."""
+    swap_mib: int = 0
+    """How large the swap disk of its definition is. An agent of before makes none, and says so."""
 
 
 class Console(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The root disks of libvirt's guests, as files that are copied from host to host.
+"""The disks of libvirt's guests on their host: root disks are copied from host to host.
 
 A root disk is a layer over the image that it was made from, and both are copied; the image's file
 comes from the other host's cache where that has it. One that stands alone is one file. What comes
@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from mooring.agent import swap_disks
 from mooring.agent.guest_files import BASE, ROOT, stands_alone
 from mooring.agent.hypervisor import RootPlan
 from mooring.agent.libvirt import states
 from mooring.agent.libvirt.moves import LibvirtMoves
 from mooring.agent.local_disks import LocalDisk, check_off
+from mooring.agent.swap_disks import SwapPlan
 from mooring.fence.threads import run_to_end
 
 
@@ -50,3 +52,12 @@ class LibvirtDisks(LibvirtMoves):
     ) -> RootPlan:
         async with self._lock(server_id):
             return await self._files.find_root(server_id, image_id, size_bytes, operation_key)
+
+    async def make_swap(self, server_id: str, size_bytes: int, operation_key: str) -> SwapPlan:
+        own = self._files.directory / server_id
+        async with self._lock(server_id):
+            return await run_to_end(lambda: swap_disks.make(own, size_bytes, operation_key))
+
+    async def drop_swap(self, server_id: str) -> None:
+        async with self._lock(server_id):
+            await run_to_end(lambda: swap_disks.drop(self._files.directory / server_id))

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices
+from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices, name_swap
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
 from mooring.agent.libvirt import (
     disk_sources,
@@ -40,7 +40,7 @@ from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.moves import Arrival
 
 NAME_PREFIX = "mooring-"
-_ROOT_ALIAS = "ua-root"
+_ROOT_ALIAS, _SWAP_ALIAS = "ua-root", "ua-swap"
 
 
 class Machine(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class DefinedDisk(Struct, frozen=True, kw_only=True):
-    """One disk of a definition; the root disk on the host has no volume."""
+    """One disk of a definition; the root and the swap disk on the host have no volume."""
 
     device: str
     source: Source
@@ -67,6 +67,8 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     shareable: bool = False
     is_root: bool = False
     """Whether it is the root disk on the host."""
+    is_swap: bool = False
+    """Whether it is the swap disk on the host."""
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -82,6 +84,7 @@ class Definition(Struct, frozen=True, kw_only=True):
     shares: list[GuestShare] = []
     has_drive: bool = False
     rescue: Rescue | None = None
+    swap_mib: int = 0
 
     def disk(self, volume_id: str, attachment_id: str = "") -> DefinedDisk | None:
         """Return the disk that is a volume, by any attachment or by the one named, or None."""
@@ -191,8 +194,8 @@ def arrive(xml: str, arrival: Arrival) -> str:
         disk = there.get(known.volume_id)
         if disk is not None:
             move(domain, element, disk.attachment_id)
-        file = arrival.root if arrival.root and known.is_root else disk.path if disk else ""
-        if file:
+        own = arrival.root if known.is_root else arrival.swap if known.is_swap else ""
+        if file := own or (disk.path if disk else ""):
             child(element, "source").set("file", file)
             # The layers below are those of the file there, which may lie in another directory.
             for chain in element.findall("backingStore"):
@@ -207,8 +210,13 @@ def arrive(xml: str, arrival: Arrival) -> str:
 
 def find_root(xml: str) -> DefinedDisk | None:
     """Return the root disk that a guest has on its host, if it has one."""
+    return next((disk for disk in find_local(xml) if disk.is_root), None)
+
+
+def find_local(xml: str) -> list[DefinedDisk]:
+    """Return the disks that a guest has on its host: root and swap."""
     disks = (read_disk(element) for element in find_disks(parse_named(xml)))
-    return next((disk for disk in disks if disk.is_root), None)
+    return [disk for disk in disks if disk.is_root or disk.is_swap]
 
 
 def read_cpu(xml: str) -> str:
@@ -240,6 +248,7 @@ def read_domain(xml: str) -> Definition | None:
         shares=share_devices.read(domain),
         has_drive=bool(drive_devices.find(domain)),
         rescue=rescue_devices.find(domain),
+        swap_mib=int(guest.get("swap", "0")),
     )
 
 
@@ -248,6 +257,8 @@ def _metadata(plan: GuestPlan) -> ET.Element:
     guest = ET.SubElement(metadata, f"{{{NAMESPACE}}}guest", name=printable(plan.name))
     if plan.root is not None:
         guest.set("image", plan.root.image_id)
+    if plan.swap is not None:
+        guest.set("swap", str(plan.swap.size_bytes >> 20))
     if plan.mem_page_size:
         guest.set("pages", printable(plan.mem_page_size))
     for key, value in sorted(plan.metadata.items()):
@@ -286,7 +297,10 @@ def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
             source=plan.root.source,
             boot_index=0,
         )
-    devices = assign_devices(plan.disks, has_root=plan.root is not None)
+    name = name_swap(plan.disks) if plan.swap is not None else ""
+    if plan.swap is not None:
+        yield DefinedDisk(device=name, source=plan.swap.source, is_swap=True)
+    devices = assign_devices(plan.disks, has_root=plan.root is not None, swap=name)
     for disk, device in zip(plan.disks, devices, strict=True):
         yield _defined(disk, device)
 
@@ -312,7 +326,8 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
         ET.SubElement(element, "readonly")
     if disk.shareable:
         ET.SubElement(element, "shareable")
-    alias = f"{ATTACHMENT_ALIAS}{disk.attachment_id}" if disk.volume_id else _ROOT_ALIAS
+    own = _SWAP_ALIAS if disk.is_swap else _ROOT_ALIAS
+    alias = f"{ATTACHMENT_ALIAS}{disk.attachment_id}" if disk.volume_id else own
     ET.SubElement(element, "alias", name=alias)
     if disk.boot_index is not None:
         ET.SubElement(element, "boot", order=str(disk.boot_index + 1))
@@ -334,14 +349,15 @@ def read_disk(element: ET.Element) -> DefinedDisk:
     target, boot = child(element, "target"), element.find("boot")
     alias = element.find("alias")
     named = alias.get("name", "") if alias is not None else ""
-    is_root = named == _ROOT_ALIAS
+    is_own = named in {_ROOT_ALIAS, _SWAP_ALIAS}
     return DefinedDisk(
         device=f"/dev/{target.get('dev', '')}",
         source=disk_sources.read(element),
-        volume_id="" if is_root else element.findtext("serial", ""),
-        attachment_id="" if is_root else named.removeprefix(ATTACHMENT_ALIAS),
+        volume_id="" if is_own else element.findtext("serial", ""),
+        attachment_id="" if is_own else named.removeprefix(ATTACHMENT_ALIAS),
         boot_index=None if boot is None else int(boot.get("order", "1")) - 1,
         read_only=element.find("readonly") is not None,
         shareable=element.find("shareable") is not None,
-        is_root=is_root,
+        is_root=named == _ROOT_ALIAS,
+        is_swap=named == _SWAP_ALIAS,
     )

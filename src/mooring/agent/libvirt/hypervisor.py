@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import libvirt
 import structlog
 
-from mooring.agent import config_drives
+from mooring.agent import config_drives, swap_disks
 from mooring.agent.guest_files import ROOT_FORMAT
 from mooring.agent.hypervisor import (
     GONE,
@@ -145,11 +145,11 @@ class LibvirtHypervisor(LibvirtUnplugging):
         handle = self._connection.handle
         console = self._files.console_path(plan.server_id)
         check_disks(*plan.disks)
-        roots = [] if plan.root is None else [plan.root.source]
+        own = [disk.source for disk in (plan.root, plan.swap) if disk is not None]
 
         def define() -> None:
             console.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
-            sources = (*roots, *(disk.source for disk in plan.disks))
+            sources = (*own, *(disk.source for disk in plan.disks))
             machine = Machine(
                 domain_type="kvm" if self._accelerator == "kvm" else "qemu",
                 console=console,
@@ -247,6 +247,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
             self._connection.remove_log(server_id)
             config_drives.take_up(self._files.directory / server_id)
             self._files.drop_rescue(server_id)
+            swap_disks.drop(self._files.directory / server_id)
             if not keeps_disks:
                 self._files.remove(server_id)
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import libvirt
 import structlog
 
+from mooring.agent import swap_disks
 from mooring.agent.guest_calls import run_apart
 from mooring.agent.guest_files import stands_alone
 from mooring.agent.hypervisor import SECTOR_BYTES, Landing
@@ -38,7 +39,7 @@ from mooring.agent.rescues import check_own_disks
 from mooring.agent.sources import file_of
 from mooring.agent.waiting import until_told
 from mooring.agent_api.images import CachedImage
-from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
+from mooring.agent_api.moves import Arrival, LocalRoot, LocalSwap, Portrait, Progress
 from mooring.agent_api.servers import GuestState
 from mooring.errors import Conflict, NotFound, Unavailable
 from mooring.fence.threads import run_to_end
@@ -69,21 +70,23 @@ class LibvirtMoves(LibvirtDrives):
     """A part of `LibvirtHypervisor`."""
 
     async def portrait(self, server_id: str) -> Portrait:
-        def read(domain: Any) -> tuple[str, LocalRoot | None, str]:
+        def read(domain: Any) -> tuple[str, LocalRoot | None, LocalSwap | None, str]:
             _check_alive(server_id, states.state_of(domain))
             xml = domain.XMLDesc(_XML)
             check_own_disks(server_id, rescue_devices.read_image(xml))
             # An emulated processor is the same on every host.
             cpu = domain_xml.read_cpu(xml) if self._accelerator == "kvm" else ""
-            return cpu, _measure_root(domain, xml), drive_devices.read(xml)
+            drive = drive_devices.read(xml)
+            return cpu, _measure_root(domain, xml), _measure_swap(domain, xml), drive
 
-        (cpu, root, drive), facts = await self._with(server_id, read), await self.facts()
+        (cpu, root, swap, drive), facts = await self._with(server_id, read), await self.facts()
         return Portrait(
             hypervisor=facts.kind,
             accelerator=facts.accelerator,
             version=facts.version,
             cpu=cpu,
             root=root,
+            swap=swap,
             drive=await self._read_drive(drive),
         )
 
@@ -121,6 +124,13 @@ class LibvirtMoves(LibvirtDrives):
             )
             await self._give_root(server_id)
 
+    async def expect_swap(self, server_id: str, size_bytes: int, operation_key: str) -> None:
+        own = self._files.directory / server_id
+        async with self._lock(server_id):
+            await self._check_off(server_id, "swap disk")
+            await run_to_end(lambda: swap_disks.make_anew(own, size_bytes, operation_key))
+            await run_to_end(lambda: self._emulator.give(own / swap_disks.FILE))
+
     async def find_landing(self, server_id: str) -> Landing:
         address = self._settings.move_address
         if self._connection.uri != "qemu:///system" or not address:
@@ -128,10 +138,10 @@ class LibvirtMoves(LibvirtDrives):
                 f"Host {self._settings.name} takes no running guests from other hosts: for that it "
                 "needs a libvirt daemon, and the agent's setting move_address. Choose another host."
             )
-        own = self._files.root_path(server_id), self._drive_path(server_id)
-        root, drive = [str(path) if await run_to_end(path.exists) else "" for path in own]
-        console = str(self._files.console_path(server_id))
-        return Landing(address=address, console=console, root=root, drive=drive)
+        root, console = self._files.root_path(server_id), self._files.console_path(server_id)
+        own = root, self._drive_path(server_id), root.with_name(swap_disks.FILE)
+        file, drive, swap = [str(path) if await run_to_end(path.exists) else "" for path in own]
+        return Landing(address=address, console=str(console), root=file, drive=drive, swap=swap)
 
     async def send(self, server_id: str, arrival: Arrival) -> None:
         async with self._lock(server_id):
@@ -161,9 +171,10 @@ class LibvirtMoves(LibvirtDrives):
                 parameters[libvirt.VIR_MIGRATE_PARAM_TLS_DESTINATION] = arrival.tls
                 files = quote(str(MoveIdentity(self._settings).directory), safe="/")
                 daemon = f"qemu+tls://{arrival.address}/system?pkipath={files}"
-            if (root := domain_xml.find_root(live)) is not None:
-                # Only this one is copied: volumes are connected at both hosts.
-                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [_target(root)]
+            if local := domain_xml.find_local(live):
+                # Only these are copied: volumes are connected at both hosts.
+                copied = [_target(disk) for disk in local]
+                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = copied
                 flags |= _COPIES
             with self._other_host_told(server_id):
                 domain.migrateToURI3(daemon, parameters, flags)
@@ -270,6 +281,16 @@ def _measure_root(domain: Any, xml: str) -> LocalRoot | None:
         size_bytes=seen,
         data_bytes=file.stat().st_blocks * SECTOR_BYTES,
     )
+
+
+def _measure_swap(domain: Any, xml: str) -> LocalSwap | None:
+    """Return the swap disk that a running guest has on its host, if it has one."""
+    for disk in domain_xml.find_local(xml):
+        if disk.is_swap:
+            seen, _, _ = domain.blockInfo(_target(disk))
+            file = Path(file_of(disk.source, "a move").path)
+            return LocalSwap(size_bytes=seen, data_bytes=file.stat().st_blocks * SECTOR_BYTES)
+    return None
 
 
 def _target(disk: DefinedDisk) -> str:

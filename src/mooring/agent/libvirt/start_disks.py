@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from mooring.agent.device_names import assign_devices, choose_device, root_device
+from mooring.agent.device_names import assign_devices, choose_device, name_swap, root_device
 from mooring.agent.libvirt import domain_xml, network_devices, rescue_devices
 from mooring.agent.libvirt.xml_words import GUEST, child, parse
 from mooring.agent.rescues import no_name
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> str:
-    """Return a definition with exactly these volumes beside its root disk; it boots as before."""
+    """Return a definition with exactly these volumes beside its own disks; it boots as before."""
     domain = parse(xml)
     network_devices.restrict(domain)
     rescue = rescue_devices.find(domain)
@@ -60,22 +60,26 @@ def _replace(
 ) -> list[str]:
     """Put volumes in the place of those that a definition has; return the names of all disks."""
     devices, given = child(domain, "devices"), tuple(disks)
-    names: list[str] = []
+    root, swap = "", ""
     for element in domain_xml.find_disks(domain):
-        if domain_xml.read_disk(element).volume_id:
+        known = domain_xml.read_disk(element)
+        if known.volume_id:
             devices.remove(element)
-            continue
-        names = [root_device(is_second=is_second)]
-        _rename(element, names[0])
-        _set_boot(element, boots=True)
-    assigned = assign_devices(given, has_root=bool(names), is_second=is_second)
+        elif known.is_swap:
+            swap = name_swap(given, is_second=is_second)
+            _rename(element, swap)
+        else:
+            root = root_device(is_second=is_second)
+            _rename(element, root)
+            _set_boot(element, boots=True)
+    assigned = assign_devices(given, has_root=bool(root), is_second=is_second, swap=swap)
     for plan, device in zip(given, assigned, strict=True):
         devices.append(domain_xml.disk_element(plan, device, direct=direct))
-    return [*names, *assigned]
+    return [name for name in (root, swap, *assigned) if name]
 
 
 def _rename(element: ET.Element, device: str) -> None:
-    """Give the root disk another name; it is plugged in anew then, as its name says."""
+    """Give a disk on the host another name; it is plugged in anew then, as its name says."""
     target, name = child(element, "target"), device.removeprefix("/dev/")
     if target.get("dev") == name:
         return

@@ -88,6 +88,7 @@ def show(domain: Any) -> Guest:
         metadata=config.metadata,
         has_drive=(places.live or config).has_drive,
         rescue_image_id=rescue.image_id if rescue else "",
+        swap_mib=config.swap_mib,
     )
 
 
