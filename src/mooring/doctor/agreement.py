@@ -235,13 +235,15 @@ def _may_go_back(books: Books, server_id: str, host: str) -> bool:
     return any(move["source"] == host != move["destination"] for move in moves)
 
 
-def _is_root_of(books: Books, server_id: str, host: str) -> bool:
-    """Whether a server has its root disk at a host, which may have refused to start its guest.
+def _has_disks_at(books: Books, server_id: str, host: str) -> bool:
+    """Whether a server has disks of its own at a host, which may have refused to start its guest.
 
-    A hard reboot starts it with that disk; whether it should run by now is seen of the guest.
+    A hard reboot starts it with these; whether it should run by now is seen of the guest.
     """
     server = books.servers.get(server_id)
-    return server is not None and server["host"] == host and bool(server["image_id"])
+    if server is None or server["host"] != host:
+        return False
+    return bool(server["image_id"] or server["swap_mib"])
 
 
 def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
@@ -347,7 +349,7 @@ def _leftovers(books: Books, inventory: Inventory) -> Iterator[Finding]:
         server_id = PurePath(path).name
         if books.owes(inventory.name, DELETE_SERVER.target(server_id)):
             continue
-        if _is_root_of(books, server_id, inventory.name):
+        if _has_disks_at(books, server_id, inventory.name):
             continue
         if _may_go_back(books, server_id, inventory.name):
             continue

@@ -49,6 +49,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
     ephemeral_gib: int
     swap_mib: int
 
+    @property
+    def has_swap(self) -> bool:
+        """Whether the server has a swap disk, which is none of the items."""
+        return self.swap_mib > 0
+
 
 def plan(
     items: Sequence[NewBlockDevice], wanted: Wanted, volumes: Mapping[str, Volume]
@@ -65,7 +70,7 @@ def plan(
         _check_item(item, wanted, volumes)
     _check_once(found)
     ordered = sorted(found, key=lambda item: (not is_root(item), item.destination_type == "volume"))
-    return _name(ordered)
+    return _name(ordered, has_swap=wanted.has_swap)
 
 
 def is_root(item: NewBlockDevice) -> bool:
@@ -103,6 +108,15 @@ def choose_device_name(
     return prefix + _letters(count)
 
 
+def names_in_use(names: Collection[str | None], *, has_swap: bool) -> list[str]:
+    """Return the names that are taken of a server's disks, where its volumes have these.
+
+    Its swap disk has the first name that none of them has: its host chooses so.
+    """
+    used = [name for name in names if name]
+    return [*used, choose_device_name(used)] if has_swap else used
+
+
 def check_count(present: int, most: int) -> None:
     """Raise Forbidden when a server that has `present` disks may have no more.
 
@@ -115,17 +129,19 @@ def check_count(present: int, most: int) -> None:
         )
 
 
-def check_total(items: Sequence[NewBlockDevice], image_id: str, most: int) -> None:
+def check_total(
+    items: Sequence[NewBlockDevice], image_id: str, most: int, *, swap: bool = False
+) -> None:
     """Raise Forbidden when a new server would have more disks than a guest may, or than `most`.
 
-    -1 for `most` is no limit beside that of guests.
+    -1 for `most` is no limit beside that of guests. `swap`: one more is that of its flavor.
     """
-    total = len(_with_root(list(items), image_id))
+    total = len(_with_root(list(items), image_id)) + swap
     if total > (most := _most(most)):
         raise Forbidden(
             f"The maximum allowed number of disk devices ({most}) to attach to a single instance "
-            f"has been exceeded: it would have {total}, with those that its image names. Nothing "
-            "was created; ask for fewer."
+            f"has been exceeded: it would have {total}, with those that its image and its flavor "
+            "name. Nothing was created; ask for fewer."
         )
 
 
@@ -216,12 +232,18 @@ def _refuse_local(item: NewBlockDevice, wanted: Wanted) -> str:
     if item.source_type in {"volume", "snapshot"}:
         return f"a {item.source_type} cannot become a local disk."
     if item.source_type == "blank":
-        return "ephemeral and swap disks are not built; use a volume (destination_type volume)."
+        return _refuse_blank(item)
     if item.uuid != wanted.image_id or not is_root(item):
         return "a local disk from an image must be the root disk from imageRef."
     if wanted.disk_gib and wanted.image_min_disk_gib > wanted.disk_gib:
         return "the flavor's disk is too small for the image."
     return ""
+
+
+def _refuse_blank(item: NewBlockDevice) -> str:
+    if item.guest_format == "swap":
+        return "a swap disk is as the flavor says; choose one with swap, and leave this item out."
+    return "ephemeral disks are not built; use a volume (destination_type volume)."
 
 
 def _refuse_volume(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volume]) -> str:
@@ -244,10 +266,13 @@ def _check_once(items: Sequence[NewBlockDevice]) -> None:
         raise Invalid("Block Device Mapping is Invalid: one volume is named twice.")
 
 
-def _name(items: Sequence[NewBlockDevice]) -> list[NewBlockDevice]:
+def _name(items: Sequence[NewBlockDevice], *, has_swap: bool) -> list[NewBlockDevice]:
+    """Give the disks their names; a swap disk has the one behind what else lies on the host."""
     named: list[NewBlockDevice] = []
     used: set[str] = set()
     for item in items:
+        if has_swap and not is_root(item) and item.destination_type == "volume":
+            used, has_swap = {*used, choose_device_name(used)}, False
         if item.device_name:
             text = item.device_name
             check_device_name(text if text.startswith("/dev/") else f"/dev/{text}")

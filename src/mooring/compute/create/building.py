@@ -75,6 +75,8 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
         ephemeral_gib=flavor.ephemeral_gib,
         swap_mib=flavor.swap_mib,
     )
+    most = compute.settings.max_disks
+    block_devices.check_total(request.block_devices, wanted.image_id, most, swap=wanted.has_swap)
     disks = block_devices.plan(request.block_devices, wanted, material.volumes)
     if material.image is not None:
         _check_image(request, flavor, material.image, disks[0])
@@ -105,10 +107,10 @@ def _usage(flavor: Flavor, count: int) -> quota.Usage:
 def _check_flavor(flavor: Flavor) -> None:
     if flavor.disabled:
         raise Invalid(f"Flavor {flavor.id} is disabled. Nothing was created.")
-    if flavor.ephemeral_gib or flavor.swap_mib:
+    if flavor.ephemeral_gib:
         raise Invalid(
-            f"Flavor {flavor.name} has ephemeral or swap disks, which are not built. Nothing was "
-            "created; choose a flavor without them."
+            f"Flavor {flavor.name} has ephemeral disks, which are not built. Nothing was created; "
+            "choose a flavor without them."
         )
 
 

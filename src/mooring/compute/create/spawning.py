@@ -38,6 +38,7 @@ def specify_guest(
         network="none" if server.network == "none" else "auto",
         power=power,
         drive=drive,
+        swap_mib=server.swap_mib,
         metadata={
             "project_id": server.project_id,
             "user_id": server.user_id,

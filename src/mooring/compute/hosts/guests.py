@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mooring.agent_api.verbs import DELETE_SERVER
 from mooring.compute.hosts import hosts
-from mooring.errors import MooringError, Unavailable, told_also
+from mooring.errors import Conflict, MooringError, Unavailable, told_also
 from mooring.fence import debts
 from mooring.fence.operation import Operation
 from mooring.fence.rules import is_fenced
@@ -44,12 +44,22 @@ async def ask(run: Run[Compute], host: str, verb: Callable[[AgentClient], Awaita
 
 
 async def put(run: Run[Compute], host: str, server_id: str, spec: ServerSpec) -> Guest:
-    """Define a guest at a host, and start it if it is to run; one that is there already is fine."""
+    """Define a guest at a host, and start it if it is to run; one that is there already is fine.
+
+    Raises Conflict where the host's agent is too old to make its swap disk.
+    """
 
     async def verb(agent: AgentClient) -> Guest:
         return await agent.put_server(server_id, spec, operation=run.operation)
 
-    return await ask(run, host, verb)
+    guest = await ask(run, host, verb)
+    if guest.swap_mib != spec.swap_mib:
+        raise Conflict(
+            f"The agent of host {host} is of a release that makes no swap disks, and server "
+            f"{server_id} is to have one. Upgrade the agent, or choose another flavor.",
+            **{BY_HOST: host},
+        )
+    return guest
 
 
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:

@@ -69,16 +69,17 @@ def check_reach(tx: Session, source: str | None, wished: str | None, reach: Reac
 def check_block_migration(server: Server, *, wanted: bool | Literal["auto"]) -> None:
     """Raise Invalid unless what goes along of a running server's disks is what was asked for.
 
-    "auto" is as its disks are (facts/compute.md 1.5): one on its host is copied.
+    "auto" is as its disks are (facts/compute.md 1.5): those on its host are copied.
     """
-    if wanted is True and not server.image_id:
+    if wanted is True and not server.image_id and not server.swap_mib:
         raise Invalid(
             f"All disks of instance {server.id} are volumes, and none is on its host: there is "
             "nothing to copy by block migration. Nothing was changed; migrate it without."
         )
-    if wanted is False and server.image_id:
+    if wanted is False and (server.image_id or server.swap_mib):
+        what = "root" if server.image_id else "swap"
         raise Invalid(
-            f"Instance {server.id} has its root disk on its host, which goes along by block "
+            f"Instance {server.id} has its {what} disk on its host, which goes along by block "
             "migration only. Nothing was changed; ask for that (openstack server migrate "
             "--live-migration --block-migration)."
         )
@@ -86,10 +87,10 @@ def check_block_migration(server: Server, *, wanted: bool | Literal["auto"]) -> 
 
 def check_copied(tx: Session, server: Server, source: Host, wished: str | None) -> None:
     """Raise Invalid where a server's own disks cannot be copied to the host that is asked for."""
-    if server.ephemeral_gib or server.swap_mib:
+    if server.ephemeral_gib:
         raise Invalid(
-            f"Instance {server.id} has ephemeral or swap disks, which are not copied. Nothing was "
-            "changed; only its root disk could go along."
+            f"Instance {server.id} has ephemeral disks, which are not copied. Nothing was changed; "
+            "only its root and swap disks could go along."
         )
     host = hosts.look(tx, wished) if server.image_id and wished else None
     if host is not None and host.hypervisor != source.hypervisor:

@@ -205,10 +205,10 @@ def _find_flavor(tx: Session, who: Who, server: Server, flavor_id: str) -> Flavo
         raise Invalid("Resize requires a flavor change.")
     if flavor.disabled:
         raise Invalid(f"Flavor {flavor.id} is disabled. Nothing was changed.")
-    if flavor.ephemeral_gib or flavor.swap_mib:
+    if flavor.ephemeral_gib:
         raise Invalid(
-            f"Flavor {flavor.name} has ephemeral or swap disks, which are not built. Nothing was "
-            "changed; choose a flavor without them."
+            f"Flavor {flavor.name} has ephemeral disks, which are not built. Nothing was changed; "
+            "choose a flavor without them."
         )
     if server.image_id and flavor.disk_gib == 0:
         raise Invalid(

@@ -267,7 +267,8 @@ def _waiting(tx: Session, server: Server) -> list[MovingDisk]:
             lasts=True,
         )
     # The root disk that comes back from its image has kept its name, too.
-    used, disks = [row.device_name for row in every if row.device_name], list[MovingDisk]()
+    names, disks = [row.device_name for row in every], list[MovingDisk]()
+    used = block_devices.names_in_use(names, has_swap=bool(server.swap_mib))
     for row in rows:
         disk = moving(row)
         if disk.device_name is None:

@@ -320,7 +320,7 @@ def _reserve(
     present, now = devices.of_server(tx, server.id), compute.clock.now()
     # At a host each disk has a name: what has none keeps the other volume of a swap.
     disks = [one for one in present if one.device_name or host is None]
-    block_devices.check_count(len(disks), compute.settings.max_disks)
+    block_devices.check_count(len(disks) + bool(server.swap_mib), compute.settings.max_disks)
     row = BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server.id,
@@ -344,7 +344,8 @@ def _choose_name(
     """Return the name of a new disk; None while there is no host (facts/compute.md 2.7)."""
     if host is None:
         return None
-    used = [row.device_name for row in present if row.device_name]
+    names = [row.device_name for row in present]
+    used = block_devices.names_in_use(names, has_swap=bool(server.swap_mib))
     # libvirt names disks by itself: the guest's kernel decides in any case.
     requested = None if host.hypervisor == "libvirt" else wished
     return block_devices.choose_device_name(used, requested=requested, root=server.root_device_name)

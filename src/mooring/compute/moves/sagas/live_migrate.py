@@ -5,8 +5,8 @@ another one is tried. From then on only the two hosts can tell where it is, so t
 forward: it is seen where the guest is, and the other host is left, which is the source's after a
 move and the destination's after one that came to nothing.
 
-A root disk on its host goes along with the guest's memory (block migration): there are two until
-then, and whichever host is left loses its own.
+A root disk on its host goes along with the guest's memory (block migration), and so does a swap
+disk: there are two until then, and whichever host is left loses its own.
 """
 
 from __future__ import annotations

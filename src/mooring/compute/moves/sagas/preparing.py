@@ -33,7 +33,8 @@ async def await_turn(notes: LiveMigrate, run: Run[Compute]) -> None:
 async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
     """Ask the source what the guest needs, and the destination to expect it. Raises Conflict.
 
-    Where its root disk goes along, an empty one is made there over the same image, or over none.
+    Where its root disk goes along, an empty one is made there over the same image, or over none; so
+    is a swap disk.
     """
     await _check_encryption(notes, run)
     portrait = await guests.ask(
@@ -47,7 +48,10 @@ async def prepare_destination(notes: LiveMigrate, run: Run[Compute]) -> None:
 
     async def verb(agent: AgentClient) -> None:
         await agent.put_arrival(notes.server_id, portrait, operation=run.operation)
-        if notes.is_local and not (await agent.show_arrival(notes.server_id)).root:
+        if not (notes.is_local or portrait.swap):
+            return
+        made = await agent.show_arrival(notes.server_id)
+        if (notes.is_local and not made.root) or (portrait.swap and not made.swap):
             raise _too_old(notes.destination)
 
     await guests.ask(run, notes.destination, verb)

@@ -152,6 +152,7 @@ async def _put(notes: ColdMove, run: Run[Compute], host: str, size: Size) -> Non
         metadata={**spec.metadata, "flavor": size.flavor_name},
         shares=shares,
         mem_page_size=size.extra_specs.get(PAGE_SIZE, ""),
+        swap_mib=size.swap_mib,
     )
     await guests.put(run, host, notes.server_id, sized)
 
