@@ -264,14 +264,6 @@ _OF_SERVERS = (
         {f"{COMPUTE}.test_versions.TestVersions": ("test_list_api_versions",)},
     ),
     LeftOut(
-        "swap disks of servers are not built",
-        {
-            f"{COMPUTE}.admin.test_migrations.MigrationsAdminTest": (
-                "test_cold_migration_with_swap",
-            )
-        },
-    ),
-    LeftOut(
         "consoles to look at, passwords and files in guests need an agent or a screen in the guest",
         {
             **_whole(f"{COMPUTE}.admin", "test_spice"),
