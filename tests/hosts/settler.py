@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from mooring.agent.guest_files import ROOT, ROOT_FORMAT
-from tests.contract.clients import COMPUTE
+from tests.contract.clients import COMPUTE, MIB
 from tests.hosts.moving_cloud import HOSTS, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
@@ -16,10 +16,10 @@ from tests.hosts.written import ROOT_FIRST, read_written
 class Inhabitant:
     """The server, and what its user and its operator do to it."""
 
-    def __init__(self, cloud: MovingCloud, image: bytes, image_format: str) -> None:
+    def __init__(self, cloud: MovingCloud, image: bytes, image_format: str, **wanted: Any) -> None:
         self.cloud = cloud
         image_id = cloud.demo.image("own", image, image_format)
-        self.guest: Guest = cloud.boot("settler", imageRef=image_id)
+        self.guest: Guest = cloud.boot("settler", imageRef=image_id, **wanted)
 
     @property
     def host(self) -> str:
@@ -52,14 +52,18 @@ class Inhabitant:
 class Settler(Inhabitant):
     """One whose guest leaves a marker when it is started first, and reads it at each start."""
 
-    def __init__(self, cloud: MovingCloud, image: bytes) -> None:
-        super().__init__(cloud, image, "qcow2")
+    def __init__(self, cloud: MovingCloud, image: bytes, **wanted: Any) -> None:
+        super().__init__(cloud, image, "qcow2", **wanted)
         self.guest.hear(f"boot marker written {self.guest.server_id}")
 
     def finds_its_marker(self, size_gib: int) -> None:
         """See that the guest was started from its own disk, and how large that is."""
         self.guest.hear(f"disk vda {size_gib * GIB} bytes")
         self.guest.hear(f"boot marker read {self.guest.server_id}")
+
+    def has_swap(self, size_mib: int) -> None:
+        """See that the guest found a swap disk of this size behind its root disk."""
+        self.guest.hear(f"disk vdb {size_mib * MIB} bytes")
 
 
 class RootWriter(Inhabitant):

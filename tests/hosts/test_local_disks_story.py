@@ -1,7 +1,7 @@
 """A real guest with its root disk on its host moves cold between real hosts, and that disk grows.
 
-On that disk it leaves a marker when it is started first, and reads it whenever it is started again;
-or it writes to it all the time.
+On that disk it leaves a marker when it is started first, and reads it whenever it is started again,
+beside a swap disk as large as its flavor says; or it writes to it all the time.
 """
 
 from __future__ import annotations
@@ -25,13 +25,17 @@ def cloud(two_hosts: MovingCloud) -> MovingCloud:
 def test_a_guest_finds_what_it_wrote_on_the_disk_of_each_host(
     cloud: MovingCloud, guest_image: bytes
 ) -> None:
-    body = {"flavor": {"name": "wide", "id": "wide", "vcpus": 1, "ram": 128, "disk": 2}}
-    assert cloud.admin.ask("POST", f"{COMPUTE}/flavors", body).status == 200
-    settler = Settler(cloud, guest_image)
+    for name, size_gib, swap_mib in (("narrow", 1, 64), ("wide", 2, 96)):
+        size = {"name": name, "id": name, "vcpus": 1, "ram": 128, "disk": size_gib}
+        body = {"flavor": {**size, "swap": swap_mib}}
+        assert cloud.admin.ask("POST", f"{COMPUTE}/flavors", body).status == 200
+    settler = Settler(cloud, guest_image, flavorRef="narrow")
+    settler.has_swap(64)
     first = settler.host
     settler.ends_in("VERIFY_RESIZE", "migrate")
     settler.guest.begin_anew()
     settler.finds_its_marker(1)
+    settler.has_swap(64)
     second = settler.host
     assert {first, second} == {*HOSTS}
     settler.has_files_at(first, second)
@@ -40,9 +44,11 @@ def test_a_guest_finds_what_it_wrote_on_the_disk_of_each_host(
     settler.guest.forget()
     settler.ends_in("VERIFY_RESIZE", "resize", {"flavorRef": "wide"})
     settler.finds_its_marker(2)
+    settler.has_swap(96)
     settler.guest.forget()
     settler.ends_in("ACTIVE", "revertResize")
     settler.finds_its_marker(1)
+    settler.has_swap(64)
     assert settler.host == second
     settler.ends_in("VERIFY_RESIZE", "migrate")
     settler.guest.begin_anew()
