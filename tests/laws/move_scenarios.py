@@ -55,12 +55,12 @@ async def a_server_that_moves(site: Site) -> None:
 
 
 async def a_server_with_a_local_disk(site: Site) -> None:
-    """A server on the first host with its root disk there and a volume, and another host."""
+    """A server on the first host with root and swap disk there and a volume, and another host."""
     await set_others(site, "disabled")
     made = await site.get("POST", f"{VOLUME}/volumes", {"volume": {"size": 1, "name": "data"}})
     site.names["data"] = made["volume"]["id"]
     server: dict[str, Any] = {"name": "new", "imageRef": site.names["image"], **TOLD}
-    server["flavorRef"] = site.names["flavor"]
+    server["flavorRef"] = await _find_swapping(site)
     made = await site.get("POST", f"{COMPUTE}/servers", {"server": server, **hints_of(site)})
     site.names["server"] = made["server"]["id"]
     await site.get(
@@ -70,6 +70,15 @@ async def a_server_with_a_local_disk(site: Site) -> None:
     )
     await site.cloud.settle()
     await set_others(site, "enabled")
+
+
+async def _find_swapping(site: Site) -> str:
+    """Return a small flavor with swap, which a neighbour may have made."""
+    size = {"id": "swapping", "name": "m1.swap", "vcpus": 1, "ram": 128, "disk": 1, "swap": 512}
+    listed = await site.get("GET", f"{COMPUTE}/flavors")
+    if all(one["id"] != size["id"] for one in listed["flavors"]):
+        await site.get("POST", f"{COMPUTE}/flavors", {"flavor": size}, user="admin")
+    return "swapping"
 
 
 async def set_others(site: Site, status: str) -> None:
