@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -17,6 +16,7 @@ from mooring.agent.rescues import RescuePlan
 from mooring.agent.sources import Address, FileSource, NetworkSource
 from mooring.agent_api.disks import Connected
 from mooring.agent_api.moves import Arrival
+from mooring.agent_api.servers import RescueBus, RescueDevice
 from mooring.errors import NoCapacity
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
@@ -180,11 +180,14 @@ def test_exactly_the_given_volumes_stay_beside_the_root_disk() -> None:
     assert found.root_device == "/dev/vda"
 
 
-def rescue(*, is_stable: bool, bus: Literal["virtio", "scsi"] = "virtio") -> RescuePlan:
+def rescue(
+    *, is_stable: bool, device: RescueDevice = "disk", bus: RescueBus = "virtio"
+) -> RescuePlan:
     return RescuePlan(
         path=Path("/state/guests/1/rescue.qcow2"),
         format="qcow2",
         image_id="i2",
+        device=device,
         bus=bus,
         is_stable=is_stable,
     )
@@ -197,6 +200,8 @@ def rescue(*, is_stable: bool, bus: Literal["virtio", "scsi"] = "virtio") -> Res
         ("rescue", rescue(is_stable=False)),
         ("rescue_stable", rescue(is_stable=True)),
         ("rescue_scsi", rescue(is_stable=True, bus="scsi")),
+        ("rescue_usb", rescue(is_stable=True, bus="usb")),
+        ("rescue_cdrom", rescue(is_stable=True, device="cdrom", bus="sata")),
     ],
 )
 def test_a_rescue_is_written_as_before(

@@ -65,6 +65,40 @@ async def test_a_password_is_made_where_none_is_given(cloud: ComputeCloud) -> No
     await cloud.settle()
 
 
+def wanted_device(device: str, bus: str) -> dict[str, str]:
+    """Return what an image says, without the words that are empty."""
+    said = {"hw_rescue_device": device, "hw_rescue_bus": bus}
+    return {name: word for name, word in said.items() if word}
+
+
+@pytest.mark.parametrize(
+    ("device", "bus", "given", "root"),
+    [
+        ("disk", "virtio", ("disk", "virtio"), "/dev/vdb"),
+        ("disk", "scsi", ("disk", "scsi"), "/dev/sdb"),
+        ("disk", "usb", ("disk", "usb"), "/dev/sdb"),
+        ("disk", "sata", ("disk", "sata"), "/dev/sdb"),
+        ("", "ide", ("disk", "sata"), "/dev/sdb"),
+        ("cdrom", "", ("cdrom", "sata"), "/dev/sdb"),
+        ("cdrom", "ide", ("cdrom", "sata"), "/dev/sdb"),
+        ("cdrom", "scsi", ("cdrom", "scsi"), "/dev/sdb"),
+        ("cdrom", "usb", ("cdrom", "usb"), "/dev/sdb"),
+    ],
+)
+async def test_a_server_is_rescued_by_the_device_and_the_bus_that_its_image_asks_for(
+    cloud: ComputeCloud, device: str, bus: str, given: tuple[str, str], root: str
+) -> None:
+    server_id = await cloud.make_server()
+    cloud.shelf.put(STABLE, b"help" * 16384, **wanted_device(device, bus))
+    await rescue(cloud, server_id, {"rescue_image_ref": STABLE})
+    assert await state(cloud, server_id) == ("RESCUE", None, 1)
+    assert (await guest_of(cloud, server_id)).root_device == root
+    said = await cloud.known_agents["host1"].read_console(server_id)
+    assert ("boots from {} on {}".format(*given) in said) is (given != ("disk", "virtio"))
+    await unrescue(cloud, server_id)
+    assert await state(cloud, server_id) == ("ACTIVE", None, 1)
+
+
 async def test_an_image_with_a_rescue_device_leaves_the_disks_their_names(
     shelved: ComputeCloud,
 ) -> None:
@@ -185,8 +219,9 @@ async def test_one_that_boots_from_a_volume_is_rescued_from_287_on(shelved: Comp
         ({"min_ram": 100_000}, "memory is too small"),
         ({"min_disk": 1000}, "is larger than the root disk"),
         ({"virtual_size": 1 << 50}, "is larger than the root disk"),
-        ({"hw_rescue_device": "cdrom"}, "a rescue device cdrom on virtio"),
-        ({"hw_rescue_bus": "ide"}, "a rescue device disk on ide"),
+        ({"hw_rescue_device": "floppy"}, "a rescue device floppy on virtio"),
+        ({"hw_rescue_device": "cdrom", "hw_rescue_bus": "virtio"}, "cdrom on virtio"),
+        ({"hw_rescue_bus": "fdc"}, "a rescue device disk on fdc"),
         ({"size": 0}, "has no data of its own"),
     ],
 )
@@ -216,6 +251,24 @@ async def test_an_agent_that_knows_no_rescue_is_not_asked_for_one(shelved: Compu
     assert answer.status == 409
     assert "upgrade its agent first" in answer.text
     assert "Host unable to rescue" in await refused(shelved, other, {"rescue_image_ref": STABLE})
+
+
+async def test_an_agent_of_an_older_release_is_asked_for_disks_on_virtio_and_scsi_alone(
+    cloud: ComputeCloud,
+) -> None:
+    server_id = await cloud.make_server()
+    buses = {f"COMPUTE_STORAGE_BUS_{bus}" for bus in ("SATA", "SCSI", "USB", "VIRTIO")}
+    await cloud.change_host("host1", hidden_traits=frozenset(buses))
+    path, value = f"/servers/{server_id}/action", {"rescue": {"rescue_image_ref": STABLE}}
+    for device, bus in (("cdrom", "scsi"), ("cdrom", ""), ("disk", "usb")):
+        cloud.shelf.put(STABLE, b"help" * 16384, **wanted_device(device, bus))
+        answer = await cloud.ask("POST", path, value)
+        assert answer.status == 409
+        assert "lacks the trait COMPUTE_STORAGE_BUS_" in answer.text
+        assert await state(cloud, server_id) == ("ACTIVE", None, 1)
+    cloud.shelf.put(STABLE, b"help" * 16384, **wanted_device("disk", "scsi"))
+    await rescue(cloud, server_id, {"rescue_image_ref": STABLE})
+    assert await state(cloud, server_id) == ("RESCUE", None, 1)
 
 
 async def test_shares_and_config_drive_are_there_in_a_rescue(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +25,17 @@ from tests.agent.hosts import (
     spec_of,
     stream,
 )
+from tests.contract import boot_discs
 
 pytestmark = pytest.mark.anyio
 UP = "mooring-guest: up"
 RESCUE_ID = "0c0ffee0-0000-4000-8000-000000000002"
+DISC_ID = "0c0ffee0-0000-4000-8000-000000000003"
 STABLE: dict[str, dict[str, Any]] = {
     "virtio": {"is_stable": True},
     "scsi": {"is_stable": True, "bus": "scsi"},
+    "sata": {"is_stable": True, "bus": "sata"},
+    "usb": {"is_stable": True, "bus": "usb"},
 }
 
 
@@ -43,12 +48,27 @@ async def push_other(host: TestHost) -> int:
     return (await put).virtual_bytes
 
 
+def read_other(directory: Path) -> bytes:
+    """Return the disk of the other image."""
+    raw = directory / "second.raw"
+    argv = ("qemu-img", "convert", "-O", "raw", GUEST_IMAGE.with_name("second.qcow2"), raw)
+    subprocess.run(argv, check=True)
+    return raw.read_bytes()
+
+
+async def push_disc(host: TestHost, directory: Path) -> None:
+    """See that the host has the image of a CD-ROM, which boots as that one does."""
+    data = boot_discs.build(read_other(directory) if host.real else b"RESCUED" * 1024)
+    spec = spec_of(data, "raw")
+    await host.client.put_image(DISC_ID, spec, stream(data), operation=operation())
+
+
 async def rescue(
-    host: TestHost, server_id: str, disks: list[DiskSpec], **words: Any
+    host: TestHost, server_id: str, disks: list[DiskSpec], image_id: str = RESCUE_ID, **words: Any
 ) -> tuple[Guest, int]:
     """Boot a guest from the other image; returns it and the size of that one."""
     size = await push_other(host)
-    wanted = RescueDisk(image_id=RESCUE_ID, **words)
+    wanted = RescueDisk(image_id=image_id, **words)
     request = PowerRequest(state="reboot", disks=disks, rescue=wanted)
     return await host.client.set_power(server_id, request, operation=operation()), size
 
@@ -111,6 +131,35 @@ async def test_a_stable_rescue_leaves_every_disk_its_name(host: TestHost, words:
         await host.hears(server_id, f"disk vdc {size} bytes")
     assert await unrescue(host, server_id, [disk]) == before
     await boots(host, server_id, 3, "first")
+
+
+@pytest.mark.parametrize("bus", ["sata", "scsi"])
+async def test_a_guest_boots_from_a_cdrom_beside_its_own_disks(
+    host: TestHost, bus: str, tmp_path: Path
+) -> None:
+    server_id, disk = new_id(), await host.make_disk(2)
+    before = await host.boot(server_id, [disk])
+    await host.hears(server_id, f"disk vdb {2 * GIB} bytes")
+    await push_disc(host, tmp_path)
+    how = {"is_stable": True, "device": "cdrom", "bus": bus}
+    guest, _ = await rescue(host, server_id, [disk], DISC_ID, **how)
+    assert (guest.rescue_image_id, guest.root_device) == (DISC_ID, "/dev/sdb")
+    assert (places(guest), guest.has_drive) == (places(before), False)
+    await boots(host, server_id, 2, "second")
+    await host.hears(server_id, f"disk vdb {2 * GIB} bytes", times=2)
+    assert await unrescue(host, server_id, [disk]) == before
+    await boots(host, server_id, 3, "first")
+
+
+async def test_a_cdrom_on_usb_comes_and_goes_with_its_controller(
+    host: TestHost, tmp_path: Path
+) -> None:
+    server_id = new_id()
+    before = await host.boot(server_id)
+    await push_disc(host, tmp_path)
+    guest, _ = await rescue(host, server_id, [], DISC_ID, is_stable=True, device="cdrom", bus="usb")
+    assert (guest.state, guest.root_device) == ("running", "/dev/sdb")
+    assert await unrescue(host, server_id, []) == before
 
 
 async def test_a_guest_without_a_disk_of_its_own_is_rescued_as_well(host: TestHost) -> None:

@@ -24,6 +24,7 @@ _SETTINGS = {
         "change_password": "false",
         "cold_migration": "true",
         "disk_config": "true",
+        "ide_bus": "true",
         "interface_attach": "false",
         "live_migrate_back_and_forth": "true",
         "live_migration": "true",
@@ -51,11 +52,12 @@ API = Part(
     {**_SETTINGS, "compute": {"min_compute_nodes": "2"}},
     whole=("tempest.api.identity", "tempest.api.image", COMPUTE, VOLUME),
     left_out=by_case(),
-    count=680,
+    count=681,
     workers=3,
     makes_users=True,
 )
 
+_RESCUE = f"{COMPUTE}.servers.test_server_rescue"
 PICTURES = Part(
     "pictures",
     {
@@ -76,11 +78,19 @@ PICTURES = Part(
             "test_create_second_image_when_first_image_is_being_saved",
             "test_delete_image_that_is_not_yet_active",
         ),
+        f"{_RESCUE}.ServerStableDeviceRescueTest": (
+            "test_stable_device_rescue_disk_scsi",
+            "test_stable_device_rescue_disk_usb",
+            "test_stable_device_rescue_disk_virtio",
+            "test_stable_device_rescue_disk_virtio_with_volume_attached",
+        ),
+        f"{_RESCUE}.ServerStableDeviceRescueTestIDE": ("test_stable_device_rescue_cdrom_ide",),
     },
     {**_SETTINGS, "compute": {"min_microversion": "2.36"}},
     makes_users=True,
 )
-"""What asks for images of servers: up to 2.35 Tempest looks for them through compute."""
+"""What makes images of servers, and rescues with them: up to 2.35 Tempest looks for these through
+compute."""
 
 MANAGERS = Part(
     "managers",

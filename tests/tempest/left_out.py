@@ -210,16 +210,16 @@ _OF_SERVERS = (
                 "test_volumes_list",
                 "test_volumes_negative",
             ),
-            **_whole(f"{_SERVERS}.test_server_rescue", "ServerStableDeviceRescueTest"),
+            **_whole(
+                f"{_SERVERS}.test_server_rescue",
+                "ServerStableDeviceRescueTest",
+                "ServerStableDeviceRescueTestIDE",
+            ),
         },
     ),
     LeftOut(
         "it waits to see an image while it is saved; those of simulated guests are there sooner",
         {f"{_IMAGES}.test_images.ImagesTestJSON": ("test_delete_saving_image",)},
-    ),
-    LeftOut(
-        "guests have no IDE drives (400)",
-        _whole(f"{_SERVERS}.test_server_rescue", "ServerStableDeviceRescueTestIDE"),
     ),
     LeftOut(
         "how long a host has been up is not asked of it (501)",

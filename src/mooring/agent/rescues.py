@@ -7,7 +7,7 @@ goes with the guest, and as soon as the guest is to start from its own disks aga
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
@@ -17,7 +17,10 @@ from mooring.errors import Conflict
 if TYPE_CHECKING:
     from mooring.agent.hypervisor import DiskPlan
     from mooring.agent_api.images import CachedImage
-    from mooring.agent_api.servers import RescueDisk
+    from mooring.agent_api.servers import RescueBus, RescueDevice, RescueDisk
+
+BESIDE_DRIVE = "/dev/sdb"
+"""What the disk of a rescue is called on a bus other than virtio; /dev/sda is the config drive."""
 
 
 class RescuePlan(Struct, frozen=True, kw_only=True):
@@ -26,7 +29,8 @@ class RescuePlan(Struct, frozen=True, kw_only=True):
     path: Path
     format: str
     image_id: str
-    bus: Literal["virtio", "scsi"]
+    device: RescueDevice
+    bus: RescueBus
     is_stable: bool
 
     @property
@@ -67,7 +71,7 @@ def no_name(server_id: str) -> str:
     """Return why a rescue disk has no name in a guest."""
     return (
         f"The guest of server {server_id} has disks at all letters, and none is left for a rescue "
-        "disk. Use an image whose hw_rescue_bus is scsi."
+        "disk. Use an image whose hw_rescue_bus is another one than virtio."
     )
 
 

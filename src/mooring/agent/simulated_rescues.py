@@ -9,16 +9,21 @@ import os
 from pathlib import Path
 
 from mooring.agent import files
-from mooring.agent.device_names import assign_devices, choose_device, name_swap, root_device
+from mooring.agent.device_names import (
+    DEVICE_PREFIX,
+    assign_devices,
+    choose_device,
+    name_swap,
+    root_device,
+)
 from mooring.agent.hypervisor import DiskPlan
-from mooring.agent.rescues import RescuePlan, no_name
+from mooring.agent.rescues import BESIDE_DRIVE, RescuePlan, no_name
 from mooring.agent.world import SimulatedGuest, SimulatedRescue, say, say_disk
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import RescueDisk
 from mooring.errors import NoCapacity
 
 FILE = "rescue"
-_ON_SCSI = "/dev/sdb"
 
 
 def make_rescue(own: Path, wanted: RescueDisk, image: CachedImage) -> RescuePlan:
@@ -31,6 +36,7 @@ def make_rescue(own: Path, wanted: RescueDisk, image: CachedImage) -> RescuePlan
         path=path,
         format="raw",
         image_id=wanted.image_id,
+        device=wanted.device,
         bus=wanted.bus,
         is_stable=wanted.is_stable,
     )
@@ -59,7 +65,9 @@ def name_rescue(
         device = free or ""
     return SimulatedRescue(
         image_id=plan.image_id,
-        device=device if plan.bus == "virtio" else _ON_SCSI,
+        device=device if plan.bus == "virtio" else BESIDE_DRIVE,
+        kind=plan.device,
+        bus=plan.bus,
         size_bytes=plan.path.stat().st_size,
         is_stable=plan.is_stable,
     )
@@ -75,5 +83,7 @@ def say_boot(guest: SimulatedGuest) -> None:
     if guest.rescue is None:
         return
     say(guest, f"image {guest.rescue.image_id}")
-    if guest.rescue.device != _ON_SCSI:
+    if guest.rescue.device.startswith(DEVICE_PREFIX):
         say_disk(guest, guest.rescue.device, guest.rescue.size_bytes, "")
+    else:
+        say(guest, f"boots from {guest.rescue.kind} on {guest.rescue.bus}")

@@ -19,7 +19,7 @@ from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.sources import FileSource, NetworkSource, Source
 from mooring.agent_api.disks import GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
-from mooring.agent_api.servers import Guest, GuestState
+from mooring.agent_api.servers import Guest, GuestState, RescueBus, RescueDevice
 from mooring.write_ahead import set_write_ahead
 
 FILE = "simulated.sqlite"
@@ -79,6 +79,8 @@ class SimulatedRescue(Struct, frozen=True, kw_only=True):
 
     image_id: str
     device: str
+    kind: RescueDevice = "disk"
+    bus: RescueBus = "virtio"
     size_bytes: int
     is_stable: bool
 

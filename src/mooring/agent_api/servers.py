@@ -19,6 +19,10 @@ prelaunched: it is on its way to this host; migrated: it went to another one and
 """
 
 
+RescueDevice = Literal["disk", "cdrom"]
+RescueBus = Literal["virtio", "scsi", "sata", "usb"]
+
+
 class RootDisk(Struct, frozen=True, kw_only=True):
     """A root disk on the host itself, made from a cached image.
 
@@ -37,12 +41,14 @@ class RootDisk(Struct, frozen=True, kw_only=True):
 class RescueDisk(Struct, frozen=True, kw_only=True):
     """A disk made anew from a cached image, which a guest boots from in place of its own disks.
 
-    `bus` is the image's `hw_rescue_bus`. With `is_stable` the guest's own disks keep their names;
-    else this one is /dev/vda and the root disk /dev/vdb.
+    `device` and `bus` follow the image's `hw_rescue_device` and `hw_rescue_bus`. A CD-ROM is read
+    only, and there is none on virtio. With `is_stable` the guest's own disks keep their names; else
+    this one is /dev/vda and the root disk /dev/vdb.
     """
 
     image_id: str
-    bus: Literal["virtio", "scsi"] = "virtio"
+    device: RescueDevice = "disk"
+    bus: RescueBus = "virtio"
     is_stable: bool = False
 
 

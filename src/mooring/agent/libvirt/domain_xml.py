@@ -336,12 +336,12 @@ def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
 
 def find_disks(domain: ET.Element) -> list[ET.Element]:
     """Return the disks of a domain, but for its config drive and what it was rescued with."""
-    return [element for element in writable_disks(domain) if not rescue_devices.is_rescue(element)]
+    return [element for element in all_disks(domain) if not rescue_devices.is_rescue(element)]
 
 
-def writable_disks(domain: ET.Element) -> list[ET.Element]:
-    """Return the disks of a guest, also the one of a rescue, and not its drives."""
-    return [one for one in domain.findall("devices/disk") if one.get("device") != "cdrom"]
+def all_disks(domain: ET.Element) -> list[ET.Element]:
+    """Return the disks of a guest, also what it was rescued with, and not its config drive."""
+    return [one for one in domain.findall("devices/disk") if not drive_devices.is_drive(one)]
 
 
 def read_disk(element: ET.Element) -> DefinedDisk:

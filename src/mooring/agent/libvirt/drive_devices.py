@@ -12,7 +12,6 @@ from xml.etree import ElementTree as ET
 from mooring.agent.libvirt.xml_words import child, parse
 
 _ALIAS = "ua-config-drive"
-_DRIVES = "devices/disk[@device='cdrom']"
 _CONTROLLER = "controller[@type='scsi']"
 _SLOT = "0x10"
 """Of the root bus. libvirt fills it from the first slot on, with ports."""
@@ -46,10 +45,15 @@ def drop_controller(devices: ET.Element) -> None:
         devices.remove(controller)
 
 
+def is_drive(disk: ET.Element) -> bool:
+    """Whether a disk is a config drive."""
+    return disk.find(f"alias[@name='{_ALIAS}']") is not None
+
+
 def find(domain: ET.Element) -> str:
     """Return the file of a domain's config drive; "" for none."""
-    drive = domain.find(_DRIVES)
-    return "" if drive is None else child(drive, "source").get("file", "")
+    drives = filter(is_drive, domain.findall("devices/disk"))
+    return next((child(drive, "source").get("file", "") for drive in drives), "")
 
 
 def read(xml: str) -> str:
@@ -68,5 +72,5 @@ def add(xml: str, path: str) -> str | None:
 
 def move(domain: ET.Element, path: str) -> None:
     """Let a definition's config drive be another file."""
-    for drive in domain.findall(_DRIVES):
+    for drive in filter(is_drive, domain.findall("devices/disk")):
         child(drive, "source").set("file", path)

@@ -112,7 +112,7 @@ class LibvirtHost:
 
         def give() -> None:
             domain = parse(xml)
-            for disk in map(domain_xml.read_disk, domain_xml.writable_disks(domain)):
+            for disk in map(domain_xml.read_disk, domain_xml.all_disks(domain)):
                 source = disk.source
                 if isinstance(source, FileSource) and Path(source.path).is_relative_to(own):
                     self._emulator.give_top(source)

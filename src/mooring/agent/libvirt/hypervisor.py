@@ -185,6 +185,7 @@ class LibvirtHypervisor(LibvirtUnplugging):
             path=path,
             format=ROOT_FORMAT,
             image_id=wanted.image_id,
+            device=wanted.device,
             bus=wanted.bus,
             is_stable=wanted.is_stable,
         )

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from mooring.agent.libvirt.domain_xml import find_disks, read_disk, writable_disks
+from mooring.agent.libvirt.domain_xml import all_disks, find_disks, read_disk
 from mooring.agent.libvirt.swapped import parse_named
 from mooring.agent.libvirt.xml_words import child, parse
 
@@ -36,7 +36,7 @@ def build_overlay(xml: str, volume_id: str, path: str) -> str:
     snapshot = ET.Element("domainsnapshot")
     disks = ET.SubElement(snapshot, "disks")
     # Also the one of a rescue: libvirt switches what it is not told of.
-    for element in writable_disks(domain):
+    for element in all_disks(domain):
         disk = read_disk(element)
         name = disk.device.removeprefix("/dev/")
         if disk.volume_id != volume_id:

@@ -10,16 +10,15 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from mooring.agent.libvirt import disk_sources, drive_devices
+from mooring.agent.libvirt import disk_sources, drive_devices, usb_devices
 from mooring.agent.libvirt.xml_words import GUEST, child, parse, printable
+from mooring.agent.rescues import BESIDE_DRIVE
 
 if TYPE_CHECKING:
     from mooring.agent.rescues import RescuePlan
 
 _ALIAS = "ua-rescue"
 _IMAGE, _STABLE = "rescue", "rescue-stable"
-_ON_SCSI = "/dev/sdb"
-"""Its name on scsi, where the config drive is the other one."""
 
 
 class Rescue(Struct, frozen=True):
@@ -61,14 +60,12 @@ def put(domain: ET.Element, plan: RescuePlan, device: str, *, direct: bool) -> N
     for disk in devices.findall("disk"):
         for boot in disk.findall("boot"):
             disk.remove(boot)
-    disk = disk_sources.build(plan.source, direct=direct)
-    name = device if plan.bus == "virtio" else _ON_SCSI
-    ET.SubElement(disk, "target", dev=name.removeprefix("/dev/"), bus=plan.bus)
-    ET.SubElement(disk, "alias", name=_ALIAS)
-    ET.SubElement(disk, "boot", order="1")
     if plan.bus == "scsi":
         drive_devices.put_controller(devices)
-    devices.append(disk)
+    if plan.bus == "usb":
+        usb_devices.put_controller(devices)
+    # The machine has a SATA controller of its own.
+    devices.append(_build(plan, device if plan.bus == "virtio" else BESIDE_DRIVE, direct=direct))
 
 
 def remove(domain: ET.Element) -> None:
@@ -79,3 +76,15 @@ def remove(domain: ET.Element) -> None:
     for disk in filter(is_rescue, devices.findall("disk")):
         devices.remove(disk)
         drive_devices.drop_controller(devices)
+        usb_devices.drop_controller(devices)
+
+
+def _build(plan: RescuePlan, device: str, *, direct: bool) -> ET.Element:
+    disk = disk_sources.build(plan.source, direct=direct)
+    disk.set("device", plan.device)
+    ET.SubElement(disk, "target", dev=device.removeprefix("/dev/"), bus=plan.bus)
+    if plan.device == "cdrom":
+        ET.SubElement(disk, "readonly")
+    ET.SubElement(disk, "alias", name=_ALIAS)
+    ET.SubElement(disk, "boot", order="1")
+    return disk

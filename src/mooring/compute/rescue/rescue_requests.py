@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.agent_api.servers import RescueBus, RescueDevice
 from mooring.clients.placement import has_trait
 from mooring.compute.images import fitting
 from mooring.compute.tables import BlockDevice, Host, Server
@@ -19,14 +20,29 @@ if TYPE_CHECKING:
 TRAIT = "COMPUTE_RESCUE_BFV"
 """The trait of a host that can rescue servers, also one that boots from a volume."""
 _DEVICE, _BUS = "hw_rescue_device", "hw_rescue_bus"
-_BUSES: dict[str, Literal["virtio", "scsi"]] = {"virtio": "virtio", "scsi": "scsi"}
+_DEVICES: dict[str, tuple[RescueDevice, str]] = {
+    "disk": ("disk", "virtio"),
+    "cdrom": ("cdrom", "sata"),
+}
+"""By `hw_rescue_device`: the device, and the bus of an image that names none."""
+_BUSES: dict[str, RescueBus] = {
+    "virtio": "virtio",
+    "scsi": "scsi",
+    "usb": "usb",
+    "ide": "sata",
+    "sata": "sata",
+}
+"""By `hw_rescue_bus`. Guests are q35 machines: what was IDE is at their SATA controller."""
+_BEFORE = frozenset({("disk", "virtio"), ("disk", "scsi")})
+"""What every agent gives that knows of rescues at all."""
 
 
 class Plan(Struct, frozen=True):
     """What a server is to boot from, and how; the words are those of `RescueDisk`."""
 
     image_id: str
-    bus: Literal["virtio", "scsi"]
+    device: RescueDevice
+    bus: RescueBus
     is_stable: bool
 
 
@@ -58,6 +74,7 @@ async def gather(compute: Compute, who: Who, image_id: str | None, place: Place)
             "boots from a volume, is rescued with no other. Nothing was changed; set one of them."
         )
     _check_host(place.host, server)
+    _check_bus(place.host, server, plan)
     root_gib = await _check_volumes(compute, who, place.rows)
     fitting.check(server, image, None if server.image_id else root_gib)
     return plan
@@ -80,13 +97,15 @@ def _read(image: Image) -> Plan:
             "use another image."
         )
     device, bus = image.properties.get(_DEVICE), image.properties.get(_BUS)
-    if (device or "disk") != "disk" or (bus or "virtio") not in _BUSES:
+    kind, usual = _DEVICES.get(device or "disk", (None, "virtio"))
+    where = _BUSES.get(bus or usual)
+    if kind is None or where is None or (kind, where) == ("cdrom", "virtio"):
         raise Invalid(
-            f"Image {image.id} asks for a rescue device {device or 'disk'} on {bus or 'virtio'}, "
-            f"and guests have disks on {' or '.join(_BUSES)}. Nothing was changed; set {_DEVICE} "
-            f"and {_BUS}."
+            f"Image {image.id} asks for a rescue device {device or 'disk'} on {bus or usual}, and "
+            f"guests are rescued with a disk on {', '.join(_BUSES)}, or a cdrom on the same but "
+            f"for virtio. Nothing was changed; set {_DEVICE} and {_BUS}."
         )
-    return Plan(image.id, _BUSES[bus or "virtio"], is_stable=bool(device or bus))
+    return Plan(image.id, kind, where, is_stable=bool(device or bus))
 
 
 def _check_host(host: Host, server: Server) -> None:
@@ -99,6 +118,18 @@ def _check_host(host: Host, server: Server) -> None:
     raise Invalid(
         f"Host unable to rescue a volume-backed instance: {lacks}. Server {server.id} was not "
         "changed."
+    )
+
+
+def _check_bus(host: Host, server: Server, plan: Plan) -> None:
+    """Raise Conflict for a host whose agent cannot rescue with such a device."""
+    trait = f"COMPUTE_STORAGE_BUS_{plan.bus.upper()}"
+    if (plan.device, plan.bus) in _BEFORE or has_trait(host.traits, trait):
+        return
+    raise Conflict(
+        f"Server {server.id} was not rescued: image {plan.image_id} asks for a {plan.device} on "
+        f"{plan.bus}, and host {host.name} lacks the trait {trait}. Upgrade its agent first, or "
+        "use an image for a disk on virtio."
     )
 
 

@@ -59,6 +59,7 @@ async def rescue(
             action_id=actions.begin(tx, server_id, _RESCUE, who, now, saga_id=saga_id),
             task_state="rescuing",
             image_id=plan.image_id,
+            device=plan.device,
             bus=plan.bus,
             is_stable=plan.is_stable,
         )

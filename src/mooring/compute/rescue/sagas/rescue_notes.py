@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from mooring.agent_api.servers import RescueBus, RescueDevice
 from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
 
 RUNS = frozenset({"running", "paused"})
@@ -24,12 +23,13 @@ class ChangeRescue(ChangePower, frozen=True, kw_only=True):
 class RescueServer(ChangeRescue, frozen=True, kw_only=True):
     """What the way there has to know besides.
 
-    bus, is_stable  how the disk that is made of the image is given to the guest
-    was_running     whether the guest ran, or stood still, before
+    device, bus, is_stable  how the disk that is made of the image is given to the guest
+    was_running             whether the guest ran, or stood still, before
     """
 
     image_id: str
-    bus: Literal["virtio", "scsi"]
+    device: RescueDevice = "disk"
+    bus: RescueBus
     is_stable: bool
     was_running: bool = False
 

@@ -52,7 +52,9 @@ async def start_rescue(notes: RescueServer, run: Run[Compute]) -> None:
     """Have the host make the disk, shut the guest down and start it from there."""
     await steps.require_host(notes, run)
     request = await power_request.build(notes, run)
-    disk = RescueDisk(image_id=notes.image_id, bus=notes.bus, is_stable=notes.is_stable)
+    disk = RescueDisk(
+        image_id=notes.image_id, device=notes.device, bus=notes.bus, is_stable=notes.is_stable
+    )
     await _set_power(notes, run, replace(request, mode="soft", rescue=disk))
 
 
