@@ -149,6 +149,8 @@ async def test_refused_volume_leaves_nothing_of_the_server(cloud: ComputeCloud) 
         ({"flavorRef": "nothing"}, "Flavor nothing could not be found"),
         ({"availability_zone": "mars"}, "openstack availability zone list --compute"),
         ({"key_name": "nobodys"}, "nobodys"),
+        ({"block_device_mapping_v2": [blank(1, device_type="cdrom")]}, "cdrom is not built"),
+        ({"block_device_mapping_v2": [blank(1, device_type="lun")]}, "speaks SCSI to the guest"),
     ],
 )
 async def test_request_that_makes_no_sense_is_400(

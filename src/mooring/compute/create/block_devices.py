@@ -205,10 +205,14 @@ def _check_boot_order(items: Sequence[NewBlockDevice]) -> None:
 
 
 def _check_item(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volume]) -> None:
-    refusal = _refuse_form(item) or (
-        _refuse_local(item, wanted)
-        if item.destination_type == "local"
-        else _refuse_volume(item, wanted, volumes)
+    refusal = (
+        _refuse_form(item)
+        or _refuse_device(item)
+        or (
+            _refuse_local(item, wanted)
+            if item.destination_type == "local"
+            else _refuse_volume(item, wanted, volumes)
+        )
     )
     if refusal:
         raise Invalid(f"Block Device Mapping is Invalid: {refusal} Nothing was created.")
@@ -217,14 +221,22 @@ def _check_item(item: NewBlockDevice, wanted: Wanted, volumes: Mapping[str, Volu
 def _refuse_form(item: NewBlockDevice) -> str:
     if item.destination_type not in {"local", "volume"}:
         return f"unknown destination {item.destination_type}."
-    if item.disk_bus and item.disk_bus not in BUSES:
-        return f"unknown disk bus {item.disk_bus}."
     if item.source_type == "blank" and item.uuid:
         return "a blank disk has no source id."
     if item.source_type != "blank" and not item.uuid:
         return f"a disk from {item.source_type} needs the id of its source."
     if item.volume_type and (item.destination_type == "local" or item.source_type == "volume"):
         return "a volume type can be given only for a volume that is to be made."
+    return ""
+
+
+def _refuse_device(item: NewBlockDevice) -> str:
+    if item.disk_bus and item.disk_bus not in BUSES:
+        return f"unknown disk bus {item.disk_bus}."
+    if item.device_type == "lun":
+        return "device_type lun would need storage that speaks SCSI to the guest; use disk."
+    if item.device_type not in {None, "", "disk"}:
+        return f"device_type {item.device_type} is not built; use disk."
     return ""
 
 
