@@ -46,4 +46,12 @@ MUTANTS = [
         "tests/compute/test_rescue.py",
         "from_287_on",
     ),
+    Mutant(
+        "an older agent is asked for a device that it does not know",
+        "compute/rescue/rescue_requests.py",
+        "    _check_bus(place.host, server, plan)\n",
+        "",
+        "tests/compute/test_rescue.py",
+        "an_agent_of_an_older_release",
+    ),
 ]
