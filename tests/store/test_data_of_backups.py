@@ -32,5 +32,5 @@ def test_a_backup_of_before_lies_under_its_own_id(open_empty: OpenEmpty) -> None
     with Session(engine) as tx:
         assert tx.execute(select(BackupRow.stored_as)).scalars().all() == [None]
         assert backup_rows.find_place(tx, "b1") == "b1"
-        assert [row.id for row in backup_rows.of_place(tx, "b1")] == ["b1"]
+        assert [*backup_rows.of_place(tx, "b1")] == ["b1"]
     engine.dispose()
