@@ -109,8 +109,8 @@ MUTANTS = [
     Mutant(
         "data are imported that are being removed",
         "volume/backups/importing.py",
-        "        if other.status not in _WHOLE:\n",
-        "        if not other.status:\n",
+        "        if status not in _WHOLE:\n",
+        "        if not status:\n",
         SHARED,
         "data_that_may_go",
     ),

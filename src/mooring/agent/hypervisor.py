@@ -35,10 +35,7 @@ TRAITS = frozenset(
         "COMPUTE_IMAGE_TYPE_RAW",
         "COMPUTE_REBUILD_BFV",
         "COMPUTE_RESCUE_BFV",
-        "COMPUTE_STORAGE_BUS_SATA",
-        "COMPUTE_STORAGE_BUS_SCSI",
-        "COMPUTE_STORAGE_BUS_USB",
-        "COMPUTE_STORAGE_BUS_VIRTIO",
+        *(f"COMPUTE_STORAGE_BUS_{bus}" for bus in ("SATA", "SCSI", "USB", "VIRTIO")),
         "COMPUTE_VOLUME_MULTI_ATTACH",
     }
 )
