@@ -1,7 +1,7 @@
 """kill -9 with 1000 operations in flight: how soon the next process goes on, and has ended all.
 
-Once they are creations of volumes, and once attaches of volumes to servers. The agent is stopped
-meanwhile, so that nothing ends before the kill.
+Once they are creations of volumes, once attaches of volumes to servers, and once both beside each
+other, 2000. The agent is stopped meanwhile, so that nothing ends before the kill.
 """
 
 from __future__ import annotations
@@ -104,6 +104,13 @@ def attach_volumes(user: User, stop: Callable[[], None]) -> None:
         user.ask("POST", path, {"volumeAttachment": {"volumeId": volume}})
 
 
+def attach_beside_creations(user: User, stop: Callable[[], None]) -> None:
+    """Ask for both: services that recover at one time, on one host."""
+    attach_volumes(user, stop)
+    for _ in range(OPERATIONS):
+        make_volume(user)
+
+
 def make_volume(user: User) -> str:
     """Ask for a volume of 1 GiB and return its id."""
     return user.ask("POST", VOLUMES, {"volume": {"size": 1}})["volume"]["id"]
@@ -174,7 +181,11 @@ def recover(site: Site, what: str) -> list[Row]:
     ]
 
 
-KINDS = {"recovery": create_volumes, "recovery of attaches": attach_volumes}
+KINDS = {
+    "recovery": create_volumes,
+    "recovery of attaches": attach_volumes,
+    "recovery of attaches beside creations": attach_beside_creations,
+}
 
 
 def main() -> None:
