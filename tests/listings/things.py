@@ -121,7 +121,7 @@ ON_SERVERS = (
 )
 OF_VOLUMES = (
     post(f"{VOLUME}/snapshots", "snapshot", {"volume_id": "{volume_id#}", "force": True}, "snap#"),
-    post(f"{VOLUME}/backups", "backup", {"volume_id": "{volume_id#}", "force": True}),
+    post(f"{VOLUME}/backups", "backup", {"volume_id": "{volume_id#}", "force": True}, "backup_id#"),
 )
 SHARE_THINGS = (
     post(f"{SHARE}/types", "share_type", {"name": "t#", **_SHARE_TYPE}, "type_id#"),
