@@ -55,6 +55,8 @@ def make_anew(own: Path, size_bytes: int, operation_key: str) -> None:
     written = files.partial(path, operation_key)
     try:
         with files.full_disk_told(path):
+            # Its guest puts its memory there: nobody else reads it, whoever gets to the directory.
+            written.touch(mode=0o600)
             written.write_bytes(header(size_bytes))
             os.truncate(written, size_bytes)
             files.finish(written, path)
