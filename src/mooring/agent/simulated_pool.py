@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS headers (
     PRIMARY KEY (volume_id, file));
 CREATE TABLE IF NOT EXISTS exports (
     volume_id TEXT, attachment_id TEXT, host TEXT, since REAL NOT NULL, until REAL);
+CREATE INDEX IF NOT EXISTS exports_by_volume ON exports (volume_id);
 CREATE TABLE IF NOT EXISTS becoming (volume_id TEXT PRIMARY KEY, new_id TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS identity (only INTEGER PRIMARY KEY, word TEXT NOT NULL);
 """
@@ -60,6 +61,16 @@ def open_pool(file: Path) -> sqlite3.Connection:
 def identity(connection: sqlite3.Connection) -> str:
     """Return what the pool calls itself, to every host that has its file."""
     return connection.execute("SELECT word FROM identity").fetchone()[0]
+
+
+def count(connection: sqlite3.Connection) -> tuple[int, int]:
+    """Return how many volumes the pool has, and how many whole GiB they have in all."""
+    query = """
+        SELECT count(*), coalesce(sum(coalesce(virtual_bytes >> 30, size_gib)), 0)
+        FROM volumes LEFT JOIN grown ON volume_id = id
+    """
+    volumes, provisioned_gib = connection.execute(query).fetchone()
+    return volumes, provisioned_gib
 
 
 def add(connection: sqlite3.Connection, row: tuple[str, int, str, str], becomes: str) -> None:

@@ -83,8 +83,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
 
     async def stats(self) -> Pool:
         await self._at("stats")
-        held = await self.volumes()
-        provisioned = sum(volume.size_gib for volume in held)
+        volumes, provisioned = simulated_pool.count(self._db)
         reserve = self._total_gib * self._pool.reserved_percent / 100
         return Pool(
             name=self._pool.name,
@@ -92,7 +91,7 @@ class SimulatedDriver(SimulatedSnapshots, WithoutFence):
             total_gib=self._total_gib,
             free_gib=max(0.0, self._total_gib - reserve - provisioned),
             provisioned_gib=provisioned,
-            volumes=len(held),
+            volumes=volumes,
             reserved_percent=self._pool.reserved_percent,
             online_extend=True,
             hosts=self.hosts,
