@@ -18,7 +18,7 @@ MUTANTS = [
     ),
     Mutant(
         "a drive may be read by everybody",
-        "agent/config_drives.py",
+        "agent/files.py",
         "os.O_EXCL, 0o600)",
         "os.O_EXCL, 0o644)",
         AGENT,

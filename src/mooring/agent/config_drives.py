@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import lzma
-import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -79,19 +78,7 @@ def lay_down(directory: Path, image: bytes, operation_key: str) -> None:
 
     What a call before this one left of another is removed.
     """
-    directory.mkdir(mode=0o711, parents=True, exist_ok=True)
-    path = directory / FILE
-    for left in files.partials(path):
-        left.unlink()
-    written = files.partial(path, operation_key)
-    try:
-        with files.full_disk_told(path):
-            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(image)
-            files.finish(written, path)
-    finally:
-        written.unlink(missing_ok=True)
+    files.make_private(directory / FILE, image, operation_key)
 
 
 def take_up(directory: Path) -> None:
@@ -99,10 +86,7 @@ def take_up(directory: Path) -> None:
 
     Raises Unavailable.
     """
-    path = directory / FILE
-    with files.removal_told(directory):
-        for left in (path, *files.partials(path)):
-            left.unlink(missing_ok=True)
+    files.remove_private(directory / FILE)
 
 
 def pack(image: bytes) -> bytes:

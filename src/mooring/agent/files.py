@@ -68,6 +68,37 @@ def take(coming: Path) -> None:
         raise Unavailable(f"The file {path.name} is gone. Discard what has come, and begin anew.")
 
 
+def make_private(path: Path, content: bytes, operation_key: str, *, size_bytes: int = 0) -> None:
+    """Make a guest's own file in one go, whatever stood in its place, for its owner alone.
+
+    Behind the content is a hole, up to `size_bytes`, if those are more. What a call before this one
+    left of another is removed. Raises NoCapacity.
+    """
+    path.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+    for left in partials(path):
+        left.unlink()
+    written = partial(path, operation_key)
+    try:
+        with full_disk_told(path):
+            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.truncate(max(size_bytes, len(content)))
+            finish(written, path)
+    finally:
+        written.unlink(missing_ok=True)
+
+
+def remove_private(path: Path) -> None:
+    """Remove a guest's own file, with what was never finished of one; nothing where none is.
+
+    Raises Unavailable.
+    """
+    with removal_told(path.parent):
+        for left in (path, *partials(path)):
+            left.unlink(missing_ok=True)
+
+
 def sync_directory(path: Path) -> None:
     """Force the names in a directory to disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

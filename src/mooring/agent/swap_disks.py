@@ -7,7 +7,6 @@ runs on. Source: facts/compute.md 3.4.
 
 from __future__ import annotations
 
-import os
 import struct
 import uuid
 from pathlib import Path
@@ -48,20 +47,8 @@ def make(own: Path, size_bytes: int, operation_key: str) -> SwapPlan:
 
 def make_anew(own: Path, size_bytes: int, operation_key: str) -> None:
     """Make the disk, and nothing that stood in its place before. Raises NoCapacity."""
-    own.mkdir(mode=0o711, parents=True, exist_ok=True)
-    path = own / FILE
-    for left in files.partials(path):
-        left.unlink()
-    written = files.partial(path, operation_key)
-    try:
-        with files.full_disk_told(path):
-            # Its guest puts its memory there: nobody else reads it, whoever gets to the directory.
-            written.touch(mode=0o600)
-            written.write_bytes(header(size_bytes))
-            os.truncate(written, size_bytes)
-            files.finish(written, path)
-    finally:
-        written.unlink(missing_ok=True)
+    # Its guest puts its memory there: nobody else reads it, whoever gets to the directory.
+    files.make_private(own / FILE, header(size_bytes), operation_key, size_bytes=size_bytes)
 
 
 def drop(own: Path) -> None:
@@ -69,10 +56,7 @@ def drop(own: Path) -> None:
 
     Raises Unavailable.
     """
-    path = own / FILE
-    with files.removal_told(own):
-        for left in (path, *files.partials(path)):
-            left.unlink(missing_ok=True)
+    files.remove_private(own / FILE)
 
 
 def header(size_bytes: int) -> bytes:
