@@ -26,12 +26,12 @@ def allocator(journal: Journal) -> Allocator:
 
 
 @contextmanager
-def small_file_system(directory: Path, kind: str) -> Generator[Path]:
-    """Mount one of 32 MiB. ext2 takes no space by itself, as NFS below 4.2."""
+def small_file_system(directory: Path, kind: str, size_mib: int = 32) -> Generator[Path]:
+    """Mount one of so many MiB. ext2 takes no space by itself, as NFS below 4.2."""
     image, mounted = directory / "image", directory / "mounted"
     mounted.mkdir()
     image.touch()
-    os.truncate(image, 32 * MIB)
+    os.truncate(image, size_mib * MIB)
     for argv in (
         [f"mkfs.{kind}", "-q", str(image)],
         ["mount", "-o", "loop", str(image), str(mounted)],

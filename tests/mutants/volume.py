@@ -186,7 +186,7 @@ MUTANTS = [
     Mutant(
         "a volume goes back to a snapshot that is not its newest",
         "agent/drivers/chains.py",
-        "        if self.pending is not None or at < len(self.layers) - 1:\n",
+        "        if self.snapshots[-1] != snapshot_id:\n",
         "        if self.pending is not None:\n",
         "tests/contract/test_volume_snapshots.py",
         "no_other_snapshot",

@@ -25,13 +25,17 @@ async def show_snapshot(call: Call[Agent]) -> Answer:
 
 @handlers.of(verbs.PUT_SNAPSHOT)
 async def put_snapshot(call: Call[Agent]) -> Answer:
-    """Take a snapshot, or prepare one for a hypervisor to switch to."""
+    """Take a snapshot, copy one, or prepare one for a hypervisor to switch to."""
     names, driver = _names(call), await find_driver(call)
     if driver is None:
         raise NotFound(f"Volume {names[0]} is not on host {call.agent.settings.name}.")
     spec: SnapshotSpec = call.body
-    act = driver.take_snapshot if spec.state == "taken" else driver.prepare_snapshot
-    return Answer(body=await act(*names, call.operation_key))
+    acts = {
+        "prepared": driver.prepare_snapshot,
+        "taken": driver.take_snapshot,
+        "copied": driver.copy_snapshot,
+    }
+    return Answer(body=await acts[spec.state](*names, call.operation_key))
 
 
 @handlers.of(verbs.DELETE_SNAPSHOT)

@@ -14,7 +14,7 @@ class SnapshotCalls(Calls):
     """A part of `AgentClient`."""
 
     async def show_snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
-        """Return a snapshot, taken or prepared, or None."""
+        """Return a snapshot, taken, copied or prepared, or None."""
         return await self.find(verbs.SHOW_SNAPSHOT, volume_id, snapshot_id)
 
     async def put_snapshot(
@@ -26,7 +26,10 @@ class SnapshotCalls(Calls):
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> SnapshotFile:
-        """Take or prepare a snapshot. Conflict: the volume is in use; NoCapacity, NotFound."""
+        """Take, copy or prepare a snapshot.
+
+        Conflict: the volume is in use, or has been written to meanwhile; NoCapacity, NotFound.
+        """
         return await self.ask(
             verbs.PUT_SNAPSHOT,
             volume_id,
@@ -45,7 +48,7 @@ class SnapshotCalls(Calls):
         operation: Operation | None = None,
         timeout_s: float = AGENT_LONG_CALL_S,
     ) -> None:
-        """Merge the files of a snapshot, or remove what was only prepared; nothing without one.
+        """Merge the files of a snapshot, or remove what is a copy, or was only prepared.
 
         `released`: the hypervisor has said that its guest does not have what was prepared, which
         counts where the storage cannot tell. Conflict: the volume is in use, or may be, and only

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-SnapshotState = Literal["prepared", "taken"]
+SnapshotState = Literal["prepared", "taken", "copied"]
 Holder = Literal["unknown", "nobody", "overlay", "below"]
 
 
@@ -16,6 +16,7 @@ class SnapshotSpec(Struct, frozen=True):
     `prepared`: an empty overlay lies ready, and a hypervisor is to switch its guest over to it.
     `taken`: writes go to the overlay from now on. One that was prepared is believed to be in use by
     then; without that, nobody may have the volume.
+    `copied`: it is a file of its own, and the volume goes on in the file that it has.
     """
 
     state: SnapshotState
@@ -39,11 +40,11 @@ class SnapshotFile(Struct, frozen=True, kw_only=True):
     snapshot_id: str
     state: SnapshotState
     file: str
-    """The name of the overlay that takes what is written after the snapshot."""
+    """The name of the overlay that takes what is written after the snapshot, or of the copy."""
     size_bytes: int
     """The size of the disk when the snapshot was taken."""
     merge: Merge | None = None
-    """How a hypervisor would take it out; None while it is only prepared."""
+    """How a hypervisor would take it out; None while it is only prepared, and of a copy."""
     held: Holder = "unknown"
     """Which file a hypervisor has open to write to: the overlay, or one below it."""
     merged: bool | None = None

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from mooring.agent.drivers.chains import Layer
 from mooring.agent.qemu_img import GIB
 from mooring.agent.settings import PoolSettings
 from mooring.agent.sources import Source, file_of
@@ -125,7 +126,7 @@ class VolumeDriver(Protocol):
         ...
 
     async def copied_percent(self, volume_id: str) -> int | None:
-        """Return how far `create`, `replace` or `capture` has copied; None: nothing is copied.
+        """Return how far what copies a volume or its content is; None: nothing is copied.
 
         Raises Unavailable.
         """
@@ -175,10 +176,24 @@ class VolumeDriver(Protocol):
         """
         ...
 
+    async def copy_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        """Make a snapshot that is a copy of the volume's file, which stays as it is, and whose.
+
+        It is of one moment: by the storage, where that has reflinks, else as nobody writes to the
+        file meanwhile. Raises NotFound, NoCapacity; Conflict: somebody has it open, or may, or has
+        written to it, and the storage has none; or the volume has overlays. `copied_percent` tells
+        how far it is.
+        """
+        ...
+
     async def delete_snapshot(
         self, volume_id: str, snapshot_id: str, operation_key: str, *, released: bool = False
     ) -> None:
         """Merge its files, or remove what was prepared. Raises Conflict when exported, or held.
+
+        A copy goes at once, whoever has the volume.
 
         Also while nobody can tell whether what was prepared is held, unless whoever asks has the
         hypervisor's word that it is not (`released`).
@@ -317,6 +332,26 @@ def refuse_exported(known: VolumeFile) -> None:
             f"Volume {known.volume_id} is exported to attachments {', '.join(known.exports)}; "
             "delete those first."
         )
+
+
+def show_copy(volume_id: str, copy: Layer) -> SnapshotFile:
+    """Return a snapshot that is a copy of its volume's file."""
+    return SnapshotFile(
+        volume_id=volume_id,
+        snapshot_id=copy.snapshot_id,
+        state="copied",
+        file=copy.file,
+        size_bytes=copy.size_bytes,
+    )
+
+
+def not_of_one_moment(volume_id: str, why: str) -> Conflict:
+    """Return why no copy is taken of a volume that somebody writes to, or may."""
+    return Conflict(
+        f"Volume {volume_id} {why}, and its storage has no reflinks, by which a copy would be of "
+        "one moment all the same. Nothing was made; shut its servers off, or detach it from them, "
+        "and take the snapshot then."
+    )
 
 
 def not_merged(volume_id: str, snapshot_id: str) -> Conflict:

@@ -1,4 +1,4 @@
-"""Snapshots of volumes that are files: overlays over a file of the same directory.
+"""Snapshots of volumes that are files: overlays over a file of the same directory, or copies of it.
 
 The files are changed here while nobody has the volume, and by its hypervisor while a guest does;
 then this only prepares, and records what is done. Every step may be repeated after a crash: a file
@@ -18,9 +18,10 @@ from mooring.agent.drivers.base import (
     refuse_exported,
     refuse_switched,
     require,
+    show_copy,
 )
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
-from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent.drivers.file_copies import FileCopies
 from mooring.agent.image_locks import is_written
 from mooring.agent.sources import FileSource
 from mooring.agent_api.captures import DiskFormat
@@ -29,19 +30,15 @@ from mooring.agent_api.volumes import VolumeFile
 from mooring.errors import Conflict, NotFound
 
 
-class FileSnapshots(FileVolumes):
+class FileSnapshots(FileCopies):
     """`FileVolumes` with snapshots."""
-
-    def check_snapshots(self) -> None:
-        """Raise Invalid where the pool's settings forbid snapshots."""
-
-    def dress_overlay(self, path: Path) -> None:
-        """Give a new overlay the permissions that the pool's files have."""
 
     async def snapshot(self, volume_id: str, snapshot_id: str) -> SnapshotFile | None:
         chain = await self._run(lambda: self.chain_of(volume_id))
         if chain is None or snapshot_id not in chain.snapshots:
             return None
+        if (copy := chain.find_copy(snapshot_id)) is not None:
+            return show_copy(volume_id, copy)
         if chain.is_pending(snapshot_id):
             return await self._show_pending(volume_id, chain)
         return await self._run(lambda: self._show(volume_id, snapshot_id, chain))
@@ -73,7 +70,10 @@ class FileSnapshots(FileVolumes):
         chain = await self._run(lambda: self.chain_of(volume_id))
         if chain is None:
             return
-        if chain.is_pending(snapshot_id):
+        if (copy := chain.find_copy(snapshot_id)) is not None:
+            left = chain.forget_copy(snapshot_id)
+            await self._run(lambda: self.keep_chain(volume_id, left, spare=copy.file))
+        elif chain.is_pending(snapshot_id):
             refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             await self._run(lambda: self.keep_chain(volume_id, chain.forget_pending()))
         elif chain.find(snapshot_id) is not None:
@@ -85,7 +85,11 @@ class FileSnapshots(FileVolumes):
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
         chain = await self._run(lambda: self._chain(volume_id))
-        at = chain.place_newest(snapshot_id)
+        chain.require_newest(snapshot_id)
+        if chain.find_copy(snapshot_id) is not None:
+            source = await self.snapshot_source(volume_id, snapshot_id)
+            return await self.replace(volume_id, source, operation_key)
+        at = chain.place(snapshot_id)
         await self._run(lambda: self._check_headers(chain))
         # It takes the place of the one with what was written since, under the same name.
         layer, below = chain.layers[at], chain.layers[at - 1]
@@ -111,8 +115,7 @@ class FileSnapshots(FileVolumes):
         def find() -> SourceImage:
             chain = self._chain(volume_id)
             self._check_headers(chain)
-            at = chain.place(snapshot_id)
-            layer, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
+            layer, size_bytes = chain.find_content(snapshot_id)
             file = FileSource(str(self.directory / layer.file), layer.format)
             return SourceImage(f"snapshot {snapshot_id}", file, size_bytes)
 
@@ -167,7 +170,7 @@ class FileSnapshots(FileVolumes):
             path, OVERLAY_FORMAT, known.virtual_bytes, operation_key=operation_key
         )
         await self._qemu_img.rebase(path, (below.file, below.format), operation_key=operation_key)
-        await self._run(lambda: self.dress_overlay(path))
+        await self._run(lambda: self.dress_file(path))
 
     async def _make_overlay(self, known: VolumeFile, snapshot_id: str, operation_key: str) -> Chain:
         self.check_snapshots()
@@ -203,7 +206,7 @@ class FileSnapshots(FileVolumes):
                 backing=(below.file, below.format),
                 operation_key=operation_key,
             )
-            await self._run(lambda: self.dress_overlay(written))
+            await self._run(lambda: self.dress_file(written))
             await self._run(lambda: finish(written, path))
         finally:
             await self._run(lambda: written.unlink(missing_ok=True))
@@ -278,11 +281,6 @@ class FileSnapshots(FileVolumes):
             return "nobody" if is_known or known is None or not known.exports else "unknown"
 
         return await self._run(look)
-
-    def _chain(self, volume_id: str) -> Chain:
-        if (chain := self.chain_of(volume_id)) is None:
-            raise NotFound(f"Volume {volume_id} is not on this host.")
-        return chain
 
     def _is_merged(self, chain: Chain, snapshot_id: str) -> bool:
         """Whether the files of a snapshot are merged, as the header of the one above tells."""

@@ -228,7 +228,7 @@ class RemoteFiles(FileSnapshots):
                 "change the options.",
             )
 
-    def dress_overlay(self, path: Path) -> None:
+    def dress_file(self, path: Path) -> None:
         path.chmod(self._mode)
 
     async def _ready(self) -> None:

@@ -10,9 +10,11 @@ from mooring.agent import simulated_pool
 from mooring.agent.drivers.base import (
     SourceImage,
     not_merged,
+    not_of_one_moment,
     refuse_exported,
     refuse_switched,
     require,
+    show_copy,
 )
 from mooring.agent.drivers.chains import OVERLAY_FORMAT, Chain, Layer
 from mooring.agent.knobs import Knobs
@@ -31,6 +33,8 @@ class SimulatedSnapshots(ABC):
     knobs: Knobs
     shows_locks = True
     """False: as on a share that shows no locks of other hosts, where all guests are."""
+    reflinks = True
+    """False: as on a file system that copies no file of which somebody has written meanwhile."""
 
     @abstractmethod
     async def _at(self, point: str) -> None:
@@ -48,6 +52,8 @@ class SimulatedSnapshots(ABC):
         chain = simulated_pool.chain_of(self._db, volume_id)
         if snapshot_id not in chain.snapshots:
             return None
+        if (copy := chain.find_copy(snapshot_id)) is not None:
+            return show_copy(volume_id, copy)
         is_pending, at = chain.is_pending(snapshot_id), chain.find(snapshot_id)
         layer = chain.layers[at] if at is not None else chain.pending or chain.active
         return SnapshotFile(
@@ -86,13 +92,31 @@ class SimulatedSnapshots(ABC):
             self._keep(volume_id, chain.take(snapshot_id))
         return await self._get(volume_id, snapshot_id)
 
+    async def copy_snapshot(
+        self, volume_id: str, snapshot_id: str, operation_key: str
+    ) -> SnapshotFile:
+        del operation_key
+        await self._at("snapshot")
+        known = require(await self.find(volume_id), volume_id)
+        chain = simulated_pool.chain_of(self._db, volume_id)
+        if (copy := chain.find_copy(snapshot_id)) is None:
+            chain.require_plain(volume_id)
+            if not self.reflinks:
+                self._refuse_written(known)
+            file = f"{simulated_pool.PREFIX}{volume_id}.{snapshot_id}"
+            copy = Layer(file, chain.active.format, snapshot_id, known.virtual_bytes)
+            self._keep(volume_id, chain.keep_copy(copy))
+        return show_copy(volume_id, copy)
+
     async def delete_snapshot(
         self, volume_id: str, snapshot_id: str, operation_key: str, *, released: bool = False
     ) -> None:
         del operation_key
         await self._at("merge")
         chain = simulated_pool.chain_of(self._db, volume_id)
-        if chain.is_pending(snapshot_id):
+        if chain.find_copy(snapshot_id) is not None:
+            self._keep(volume_id, chain.forget_copy(snapshot_id))
+        elif chain.is_pending(snapshot_id):
             refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             self._keep(volume_id, chain.forget_pending())
         elif (at := chain.find(snapshot_id)) is not None:
@@ -105,7 +129,7 @@ class SimulatedSnapshots(ABC):
         await self._at("revert")
         known = require(await self.find(volume_id), volume_id)
         refuse_exported(known)
-        simulated_pool.chain_of(self._db, volume_id).place_newest(snapshot_id)
+        simulated_pool.chain_of(self._db, volume_id).require_newest(snapshot_id)
         return known
 
     async def record_merge(self, volume_id: str, snapshot_id: str) -> None:
@@ -121,10 +145,9 @@ class SimulatedSnapshots(ABC):
 
     async def snapshot_source(self, volume_id: str, snapshot_id: str) -> SourceImage:
         chain = simulated_pool.chain_of(self._db, volume_id)
-        at = chain.place(snapshot_id)
-        below, size_bytes = chain.layers[at - 1], chain.layers[at].size_bytes
+        file, size_bytes = chain.find_content(snapshot_id)
         name = f"snapshot {snapshot_id}"
-        return SourceImage(name, FileSource(below.file, below.format), size_bytes)
+        return SourceImage(name, FileSource(file.file, file.format), size_bytes)
 
     async def volume_source(self, volume_id: str) -> SourceImage:
         known = require(await self.find(volume_id), volume_id)
@@ -143,6 +166,14 @@ class SimulatedSnapshots(ABC):
         prepared = chain.prepare(layer := _overlay(known, snapshot_id))
         headers.drop(self._db, known.volume_id, layer.file)
         return prepared
+
+    def _refuse_written(self, known: VolumeFile) -> None:
+        """Raise Conflict while a guest may write to a volume's file."""
+        if self.shows_locks and simulated_pool.is_open(self._db, known.volume_id):
+            raise not_of_one_moment(known.volume_id, "is open in a guest")
+        if known.exports and not self.shows_locks:
+            why = "may be open in a guest, which is not shown here"
+            raise not_of_one_moment(known.volume_id, why)
 
     def _keep(self, volume_id: str, chain: Chain) -> None:
         simulated_pool.keep_chain(self._db, volume_id, chain)
