@@ -10,6 +10,7 @@ from tests.laws import (
     attach_scenarios,
     attachment_scenarios,
     backup_scenarios,
+    copied_snapshot_scenarios,
     drive_scenarios,
     elsewhere_scenarios,
     evacuation_scenarios,
@@ -66,6 +67,7 @@ SCENARIOS = [
     *image_scenarios.SERVER_IMAGES,
     *old_call_scenarios.OLD_AND_NEW,
     *shared_volume_scenarios.SHARED_VOLUMES,
+    *copied_snapshot_scenarios.COPIES,
 ]
 SCENARIOS.extend(old_call_scenarios.closed_gate(SCENARIOS))
 EVENTS = [

@@ -28,7 +28,7 @@ _BY_ADMIN: dict[str, Any] = {"user": "admin", "version": "2.100"}
 async def a_volume_of_another(site: Site, *, apart: bool = False) -> None:
     """A server that can move, and a volume that another one has: on its host, or where it goes."""
     await move_scenarios.a_server_that_moves(site)
-    body = {"volume": {"size": 1, "name": "shared", "volume_type": await _a_type(site)}}
+    body = {"volume": {"size": 1, "name": "shared", "volume_type": await a_type(site)}}
     site.names["shared"] = (await site.get("POST", f"{VOLUME}/volumes", body))["volume"]["id"]
     where = await _destination(site) if apart else await _host_of(site)
     site.names["other"] = await _another_server(site, where)
@@ -68,7 +68,7 @@ def _disk(site: Site, server: str) -> tuple[str, Any]:
     return f"{_SERVERS}/{{{server}}}/os-volume_attachments", body
 
 
-async def _a_type(site: Site) -> str:
+async def a_type(site: Site) -> str:
     """Return a type of volumes that several servers may have; a neighbour finds it there."""
     listed = await site.get("GET", f"{VOLUME}/types", user="admin")
     if all(one["name"] != _TYPE for one in listed["volume_types"]):

@@ -12,7 +12,7 @@ from mooring.errors import Conflict, Forbidden, MooringError, Unavailable
 from mooring.fence.operation import Operation
 from mooring.saga.tables import LockRow
 from tests.volume.assisting import Assisting, tell
-from tests.volume.cloud import SERVER, SERVER_2, VolumeCloud
+from tests.volume.cloud import VolumeCloud
 from tests.volume.test_snapshots import show, take
 
 pytestmark = pytest.mark.anyio
@@ -362,17 +362,6 @@ async def test_reset_of_the_volume_ends_a_snapshot_under_way(
     assert compute.buried.keys
     assert await active_file(cloud, attachment_id) == (f"volume-{volume_id}", "qcow2")
     assert await cloud.complaints() == []
-
-
-async def test_several_servers_are_refused_at_once(cloud: VolumeCloud, compute: Assisting) -> None:
-    name = await cloud.type_with(multiattach="<is> True")
-    volume_id = await cloud.make(volume_type=name)
-    await cloud.attach(volume_id, SERVER)
-    await cloud.attach(volume_id, SERVER_2)
-    answer = await take(cloud, volume_id, version="3.66")
-    assert answer.status == 400
-    assert "may be attached to several servers" in answer.fault
-    assert compute.calls == []
 
 
 async def test_an_export_for_no_server_is_refused_at_once(

@@ -107,3 +107,28 @@ async def test_whatever_it_is_filled_with_it_stays_a_raw_file(
     grown = await files(cloud).find(volume_id)
     assert grown is not None
     assert (grown.format, grown.size_gib) == ("raw", 2)
+
+
+async def test_its_snapshot_is_a_copy_to_which_it_goes_back(
+    cloud: SimulatedCloud, tmp_path: Path
+) -> None:
+    image_id, other = await push_image(cloud, DATA), DATA[::-1]
+    volume_id = await make_volume(cloud, volume_type="shared", imageRef=image_id)
+    snapshot_id = await snapshot_of(cloud, volume_id)
+    body = {"image_id": await push_image(cloud, other)}
+    assert (await act(cloud, volume_id, "os-reimage", body, version="3.68")).status == 202
+    await cloud.settle()
+    await require_raw(cloud, volume_id, other, tmp_path / "reimaged")
+    backup_id = await begun(cloud, volume_id, snapshot_id=snapshot_id)
+    await cloud.settle()
+    made = (
+        await make_volume(cloud, snapshot_id=snapshot_id),
+        await make_of_backup(cloud, backup_id),
+    )
+    for one in made:
+        await require_raw(cloud, one, DATA, tmp_path / "made")
+    value = {"snapshot_id": snapshot_id}
+    assert (await act(cloud, volume_id, "revert", value, version="3.40")).status == 202
+    await cloud.settle()
+    await require_raw(cloud, volume_id, DATA, tmp_path / "reverted")
+    assert await cloud.complaints() == []

@@ -165,12 +165,16 @@ def _check(row: VolumeRow, new_type: TypeRow, wanted: Retype) -> None:
 
 
 def _check_snapshots(tx: Session, row: VolumeRow, new_type: TypeRow) -> None:
-    """Raise Invalid where behind its snapshots one server alone could write to a shared volume."""
-    if types.is_multiattach(new_type) and snapshot_rows.of_volume(tx, row.id):
+    """Raise Invalid where behind its snapshots one server alone could write to a shared volume.
+
+    Those of a volume that is shared already are copies.
+    """
+    becomes_shared = types.is_multiattach(new_type) and not row.multiattach
+    if becomes_shared and snapshot_rows.of_volume(tx, row.id):
         raise Invalid(
-            f"Invalid volume: Volume {row.id} has snapshots, so that one server alone can write to "
-            f"it, and volumes of type {new_type.name} may be attached to several. Nothing was "
-            "changed; delete the snapshots first, or choose another type."
+            f"Invalid volume: Volume {row.id} has snapshots, behind which one server alone can "
+            f"write to it, and volumes of type {new_type.name} may be attached to several. Nothing "
+            "was changed; delete the snapshots first, or choose another type."
         )
 
 

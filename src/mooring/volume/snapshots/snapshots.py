@@ -20,6 +20,7 @@ from mooring.fence.table import Answer
 from mooring.volume.quotas import quota
 from mooring.volume.snapshots import uses
 from mooring.volume.snapshots.sagas import assisted, deleting
+from mooring.volume.snapshots.sagas.copy_snapshot import COPY_SNAPSHOT, CopySnapshot
 from mooring.volume.snapshots.sagas.create_snapshot import CREATE_SNAPSHOT, CreateSnapshot
 from mooring.volume.snapshots.snapshot_rows import visible
 from mooring.volume.tables import SnapshotRow, TypeRow, VolumeRow
@@ -86,9 +87,22 @@ def begin(tx: Session, asked: Asked, wanted: NewSnapshot) -> SnapshotRow:
     quota.claim_snapshot(tx, row.project_id, volume_type, row.size_gib)
     uses.require_clear(tx, row.id)
     made = _add(tx, asked, row, wanted)
-    notes = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
-    made.saga_id = asked.volume.sagas.start(tx, CREATE_SNAPSHOT, notes, who=asked.who)
+    made.saga_id = _start(tx, asked, row, made)
     return made
+
+
+def _start(tx: Session, asked: Asked, row: VolumeRow, made: SnapshotRow) -> str:
+    """Start what takes a snapshot, and return its operation.
+
+    Of a volume that several servers may have it is a copy: behind an overlay one alone could have
+    it.
+    """
+    sagas = asked.volume.sagas
+    if row.multiattach:
+        copied = CopySnapshot(snapshot_id=made.id, volume_id=row.id)
+        return sagas.start(tx, COPY_SNAPSHOT, copied, who=asked.who)
+    laid_over = CreateSnapshot(snapshot_id=made.id, volume_id=row.id)
+    return sagas.start(tx, CREATE_SNAPSHOT, laid_over, who=asked.who)
 
 
 def _check_volume(row: VolumeRow, *, force: bool) -> None:
@@ -99,13 +113,6 @@ def _check_volume(row: VolumeRow, *, force: bool) -> None:
         raise Invalid(
             f"Invalid volume: Volume {row.id} status must be {' or '.join(allowed)}{migrating}, "
             f"but current status is: {row.status}. Nothing was made.{advice}",
-        )
-
-    if row.multiattach:
-        raise Invalid(
-            f"Invalid volume: Volume {row.id} may be attached to several servers, and behind a "
-            "snapshot its file could be written to by one alone. Nothing was made; copy the volume "
-            "or back it up while it is available, or retype it to a type without multiattach first."
         )
 
 

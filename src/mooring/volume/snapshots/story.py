@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 Message = tuple[messages.Action, messages.Detail]
 
 
-def tell(describe: Callable[[Any], Message]) -> Story:
-    """Return the story of a saga whose notes have a `snapshot_id`, and say what its failure is."""
+def tell(describe: Callable[[Any], Message], *, gives_reason: bool = False) -> Story:
+    """Return the story of a saga whose notes have a `snapshot_id`, and say what its failure is.
+
+    `gives_reason`: the message says why, too, as whoever reads it can do something about that.
+    """
 
     def fail(tx: Session, notes: Any, run: Run[Volume]) -> None:
         # A saga told it: nobody reads here.
@@ -33,6 +36,7 @@ def tell(describe: Callable[[Any], Message]) -> Story:
         what = describe(notes)
         # One that is to go is tried again and again, and told of once.
         if row.leaves_since is None or not messages.is_told(tx, row, what):
-            messages.add(tx, row, what, request_id=run.request_id, now=run.now())
+            why = run.error.public if gives_reason and run.error else ""
+            messages.add(tx, row, what, request_id=run.request_id, now=run.now(), why=why)
 
     return Story(failed=fail)

@@ -1,7 +1,7 @@
 """Who has a volume right now: nobody, or the guest of one server. Asked under the volume's lock.
 
-Snapshots depend on it: the files of a volume that nobody has are changed by its host, those that a
-guest has by its hypervisor alone. Source: facts/block_storage.md 11.4.
+Snapshots that are overlays depend on it: the files of a volume that nobody has are changed by its
+host, those that a guest has by its hypervisor alone. Source: facts/block_storage.md 11.4.
 """
 
 from __future__ import annotations
@@ -27,13 +27,17 @@ class Use(Struct, frozen=True):
 
 
 def find(tx: Session, volume_id: str) -> Use:
-    """Return who has a volume.
+    """Return who has a volume; nobody of one for several servers, whose snapshots are copies.
 
-    Raises NotFound, Conflict while that is changing or unclear, Invalid with several servers.
+    These are files of their own, which nothing that a guest has stands on. Raises NotFound,
+    Conflict while that is changing or unclear, Invalid with several servers.
     """
     volume = tx.get(VolumeRow, volume_id, populate_existing=True)
     if volume is None:
         raise NotFound(f"Volume {volume_id} could not be found.")
+    host = backends.host_of(tx, volume_id)
+    if volume.multiattach:
+        return Use(host)
     rows = tx.execute(select(AttachmentRow).where(AttachmentRow.volume_id == volume_id)).scalars()
     connected = [row for row in rows if row.connection is not None or row.digest]
     legacy = tx.execute(select(ExportRow.id).where(ExportRow.volume_id == volume_id)).first()
@@ -44,7 +48,6 @@ def find(tx: Session, volume_id: str) -> Use:
             "when that has ended.",
             busy=True,
         )
-    host = backends.host_of(tx, volume_id)
     if not connected and legacy is None:
         # That of a server that was put away is in use, too, and nobody can reach it.
         return Use(host)

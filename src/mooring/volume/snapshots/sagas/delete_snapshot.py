@@ -4,7 +4,7 @@ The host merges the files of a volume that nobody has. Where a guest has it, its
 asked through compute (facts/block_storage.md 5.2), and the host records the outcome. What cannot be
 done now leaves the snapshot as it was. A merge that has begun cannot be taken back: what went wrong
 half-way leaves `error_deleting`, and deleting may be asked for again; the volume's data is whole in
-any case.
+any case. A copy is removed, whoever has the volume.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Give a volume the content of its newest snapshot again (facts/block_storage.md 1.6).
 
-Its host puts a new, empty overlay in the place of the one that has taken all writes since: the
-volume has either content, and never a part of both.
+Its host puts a new, empty overlay in the place of the one that has taken all writes since, or,
+where the snapshot is a copy, a copy of that in the place of the volume's file: the volume has
+either content, and never a part of both.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlalchemy.orm import Session
 from mooring.errors import MooringError, told_also
 from mooring.saga.define import Run, Saga, Step, exclusive, may_be_repeated
 from mooring.volume.backends import backends
-from mooring.volume.volumes import statuses
+from mooring.volume.volumes import filling, statuses
 from mooring.volume.volumes.story import Failure, tell
 
 if TYPE_CHECKING:
@@ -52,10 +53,12 @@ def come_back(tx: Session, notes: RevertVolume, run: Run[Volume]) -> None:
 
 
 async def revert_content(notes: RevertVolume, run: Run[Volume]) -> None:
-    """Have the host put the new overlay in place."""
+    """Have the host put the new file in place."""
     agent = await backends.agent_of(run, backends.split(notes.backend)[0])
+    names = notes.volume_id, notes.snapshot_id
     try:
-        await agent.revert_volume(notes.volume_id, notes.snapshot_id, operation=run.operation)
+        reverting = agent.revert_volume(*names, operation=run.operation)
+        await filling.follow(run, agent, notes.volume_id, reverting)
     except MooringError as error:
         if may_be_repeated(run):
             # A try before this one, which was not answered, may have done it.
@@ -94,7 +97,7 @@ REVERT_VOLUME = Saga(
     "volume.revert_volume",
     RevertVolume,
     Step("begin_reverting", begin_reverting, undo=come_back),
-    Step(_REVERT, revert_content, undo=end_reverting),
+    Step(_REVERT, revert_content, undo=end_reverting, deadline_s=3600.0),
     Step("show_available", show_available),
     locks=lambda notes: (exclusive(f"volume:{notes.volume_id}"),),
     visible_after="show_available",
