@@ -52,7 +52,7 @@ API = Part(
     {**_SETTINGS, "compute": {"min_compute_nodes": "2"}},
     whole=("tempest.api.identity", "tempest.api.image", COMPUTE, VOLUME),
     left_out=by_case(),
-    count=681,
+    count=682,
     workers=3,
     makes_users=True,
 )

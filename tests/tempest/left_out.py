@@ -312,10 +312,6 @@ _OF_SERVERS = (
         _whole(f"{COMPUTE}.admin", "test_assisted_volume_snapshots"),
     ),
     LeftOut(
-        "no snapshot is made under a guest of a volume that may be in several servers at once",
-        {f"{_ATTACH}.AttachVolumeMultiAttachTest": ("test_snapshot_volume_backed_multiattach",)},
-    ),
-    LeftOut(
         "it wants an image with virtio-scsi",
         {
             f"{_ATTACH}.AttachVolumeMultiAttachTest": (
