@@ -5,6 +5,10 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 TESTS = "tests/volume/test_shared_volumes.py"
+COPIES, SNAPSHOTS = (
+    "tests/contract/test_copied_snapshots.py",
+    "tests/volume/test_shared_snapshots.py",
+)
 MUTANTS = [
     Mutant(
         "guests share a file whose metadata each of them writes",
@@ -61,5 +65,61 @@ MUTANTS = [
         "        if new_type is None:\n",
         TESTS,
         "in_the_middle",
+    ),
+    Mutant(
+        "a file is copied that a guest writes to meanwhile",
+        "agent/drivers/file_copies.py",
+        "        if told:\n",
+        "        if told and not shows_locks:\n",
+        COPIES,
+        "takes_reflinks and raw",
+    ),
+    Mutant(
+        "a file that was written to while it was copied is a snapshot",
+        "agent/drivers/file_copies.py",
+        "        if await self._run(look) != before:\n",
+        "        if not before:\n",
+        COPIES,
+        "written_to_meanwhile",
+    ),
+    Mutant(
+        "where nobody sees the locks nobody is said to write",
+        "agent/drivers/file_copies.py",
+        "        is_known = shows_locks and told is not None\n",
+        "        is_known = told is not None\n",
+        COPIES,
+        "takes_reflinks and quobyte",
+    ),
+    Mutant(
+        "a copy is taken to be older than the overlays that it was taken of",
+        "agent/drivers/chains.py",
+        "        if len(self.layers) > 1 or self.pending is not None:\n",
+        "        if self.pending is not None:\n",
+        COPIES,
+        "overlays_come_above and simulated",
+    ),
+    Mutant(
+        "behind a snapshot one server alone can have a volume of several",
+        "volume/snapshots/snapshots.py",
+        "    if row.multiattach:\n",
+        '    if row.multiattach and row.status == "in-use":\n',
+        SNAPSHOTS,
+        "of_a_free_volume",
+    ),
+    Mutant(
+        "a copy does not go while several servers have its volume",
+        "volume/snapshots/uses.py",
+        "    if volume.multiattach:\n",
+        '    if volume.multiattach and volume.status == "available":\n',
+        SNAPSHOTS,
+        "of_two_servers",
+    ),
+    Mutant(
+        "a volume for several servers with snapshots stays of its type",
+        "volume/migration/retyping.py",
+        " and not row.multiattach\n    if becomes_shared",
+        "\n    if becomes_shared",
+        SNAPSHOTS,
+        "no_more_for_several",
     ),
 ]
