@@ -23,6 +23,7 @@ from mooring.agent import (
     membership,
     mirrors,
     moves,
+    serial_sessions,
     servers,
     shares,
     snapshots,
@@ -87,6 +88,7 @@ class RunningAgent:
             copying.handlers,
             captures.handlers,
             moves.handlers,
+            serial_sessions.handlers,
             shares.handlers,
             snapshots.handlers,
             volume_captures.handlers,
@@ -175,6 +177,7 @@ async def _build(
         mounts=mounts,
         events=events,
         copying=_open_copying(settings, hypervisor, images, stack),
+        serial=_open_serial(hypervisor, stack),
         guest_shares=await _open_guest_shares(settings, runner, hypervisor, simulated=simulated),
     )
     events.add(News(kind="agent_started", server_id=""))
@@ -228,6 +231,16 @@ def _open_copying(
     copies = Copying(settings, hypervisor, images)
     stack.push_async_callback(copies.door.close)
     return copies
+
+
+def _open_serial(
+    hypervisor: Hypervisor | None, stack: AsyncExitStack
+) -> serial_sessions.Sessions | None:
+    if hypervisor is None:
+        return None
+    sessions = serial_sessions.Sessions(hypervisor)
+    stack.push_async_callback(sessions.close_all)
+    return sessions
 
 
 async def _open_guest_shares(

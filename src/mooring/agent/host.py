@@ -38,6 +38,7 @@ from mooring.probe import NoProbe, Probe
 if TYPE_CHECKING:
     from mooring.agent.certificate import Credentials
     from mooring.agent.copying import Copying
+    from mooring.agent.serial_sessions import Sessions
 
 log = structlog.get_logger()
 
@@ -58,6 +59,7 @@ class Agent:
         mounts: Mounts,
         events: EventLog,
         copying: Copying | None = None,
+        serial: Sessions | None = None,
         guest_shares: GuestShares | None = None,
     ) -> None:
         self.settings, self.journal = settings, journal
@@ -67,7 +69,7 @@ class Agent:
         self.share_turns = Turns()
         self.images, self.connections, self.mounts = images, connections, mounts
         self.events, self._copying = events, copying
-        self._guest_shares = guest_shares
+        self._guest_shares, self._serial = guest_shares, serial
         self.pools = Pools()
         self.unread_disks: dict[tuple[str, str], str] = {}
         """Why the guests' volumes that could not be read last were not, by server and volume."""
@@ -88,6 +90,13 @@ class Agent:
         if self._copying is None:
             raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
         return self._copying
+
+    @property
+    def serial(self) -> Sessions:
+        """Who has serial ports of guests open here. Raises Forbidden, as `hypervisor` does."""
+        if self._serial is None:
+            raise Forbidden(f"Host {self.settings.name} runs no guests: it lacks the role compute.")
+        return self._serial
 
     @property
     def guest_shares(self) -> GuestShares:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from mooring.agent.guest_mirrors import GuestMirrors
 from mooring.agent.guest_power import GuestPower
 from mooring.agent.guest_roots import GuestRoots
+from mooring.agent.guest_serial import GuestSerial
 from mooring.agent.rescues import GuestRescue
 from mooring.agent.sources import FileSource, Source, check_usable, shown
 from mooring.agent.swap_disks import SwapPlan
@@ -120,7 +121,7 @@ class News(Struct, frozen=True, kw_only=True):
 
 
 class Landing(Struct, frozen=True, kw_only=True):
-    """Where a guest is to be sent, and the file that takes its console there."""
+    """Where a guest is to be sent, and the file that logs its console there."""
 
     address: str
     console: str = ""
@@ -134,7 +135,7 @@ class Landing(Struct, frozen=True, kw_only=True):
 Tell = Callable[[News], None]
 
 
-class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, Protocol):
+class Hypervisor(GuestPower, GuestRoots, GuestMirrors, GuestRescue, GuestSerial, Protocol):
     """Runs the guests of one host.
 
     A guest whose emulator hangs holds up nobody: what asks it is Unavailable in bounded time, and

@@ -59,6 +59,15 @@ AGENT_ARRAY_FRESH_S = 60.0
 AGENT_CONSOLE_BYTES = 1024**2
 """How much of a guest's serial console is kept and shown: the end of it."""
 
+AGENT_SERIAL_SESSIONS = 32
+"""Serial ports of guests that are open on a host at a time; another one is refused."""
+
+AGENT_SERIAL_BYTES = 64 * 1024
+"""What waits of a guest's words for whoever has its serial port open; then the guest waits."""
+
+AGENT_SERIAL_SILENT_S = 60.0
+"""How long a serial port stays open whose caller asks for nothing: above AGENT_POLL_S."""
+
 AGENT_EVENTS = 1000
 """News that an agent remembers; who asks later reads the guests instead."""
 

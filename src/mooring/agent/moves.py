@@ -65,6 +65,7 @@ async def show_arrival(call: Call[Agent]) -> Answer:
         drive=landing.drive,
         swap=landing.swap,
         tls=await _name(call.agent),
+        opens_serial=True,
     )
     return Answer(body=arrival)
 

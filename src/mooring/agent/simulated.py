@@ -34,8 +34,8 @@ from mooring.agent.simulated_rescues import (
     own_root,
     say_boot,
 )
+from mooring.agent.simulated_serial import SimulatedSerial
 from mooring.agent.simulated_standstill import read_image
-from mooring.agent.simulated_unplugging import SimulatedUnplugging
 from mooring.agent.sources import (
     FileSource,
     NetworkSource,
@@ -60,7 +60,7 @@ from mooring.agent_api.servers import Guest, RescueDisk
 from mooring.errors import Invalid, NoCapacity, NotFound, Unavailable
 
 
-class SimulatedHypervisor(SimulatedUnplugging):
+class SimulatedHypervisor(SimulatedSerial):
     """Keeps its world in `<state_dir>/simulated.sqlite`. Implements `Hypervisor`.
 
     `knobs` points: define, power_on, power_off, remove, plug, resize_disk. `emulators` can be made
@@ -78,6 +78,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
 
     async def close(self) -> None:
         self._tell = _tell_nobody
+        self._hang_up()
         self._world.close()
 
     async def guests(self) -> list[Guest]:
@@ -107,6 +108,7 @@ class SimulatedHypervisor(SimulatedUnplugging):
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
             guest.live_shares, guest.memory = known.live_shares, known.memory
+            guest.said = known.said
         self._set_disks(guest, plan.disks)
         self._world.save(guest)
 

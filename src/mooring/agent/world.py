@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -108,6 +109,8 @@ class SimulatedGuest(Struct, kw_only=True):
     swap_bytes: int = 0
     swap_device: str = ""
     console: str = ""
+    said: int = 0
+    """How many characters it has written to its console here, with those that are not kept."""
     memory: list[str] | None = None
     """The volumes that it was suspended with; None where it is not, or an older release did it."""
     stands_for_copy: bool = False
@@ -170,6 +173,8 @@ class World:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.heed: Callable[[str, SimulatedGuest | None], None] = _heed_nothing
+        """Told of each guest that was saved here, or of its id, where one was removed."""
         self._connection = sqlite3.connect(path, isolation_level=None)
         set_write_ahead(self._connection)
         self._connection.execute("PRAGMA synchronous=OFF")
@@ -202,6 +207,7 @@ class World:
                 (guest.server_id, msgspec.json.encode(guest)),
             )
             self._note_writes(guest.server_id, writes)
+        self.heed(guest.server_id, guest)
 
     def remove(self, server_id: str) -> None:
         """Forget a guest."""
@@ -209,6 +215,7 @@ class World:
             self._connection.execute("BEGIN")
             self._connection.execute("DELETE FROM guests WHERE id = ?", (server_id,))
             self._note_writes(server_id, {})
+        self.heed(server_id, None)
 
     def ledger(self) -> list[Written]:
         """Return who could write to which volume, and when."""
@@ -231,9 +238,21 @@ class World:
             )
 
 
+def _heed_nothing(server_id: str, guest: SimulatedGuest | None) -> None:
+    del server_id, guest
+
+
 def say(guest: SimulatedGuest, words: str) -> None:
     """Let a guest print words on its console."""
-    guest.console = (guest.console + f"mooring-guest: {words}\n")[-AGENT_CONSOLE_BYTES:]
+    write(guest, f"mooring-guest: {words}\n")
+
+
+def write(guest: SimulatedGuest, text: str) -> None:
+    """Let a guest write to its console."""
+    guest.console, guest.said = (
+        (guest.console + text)[-AGENT_CONSOLE_BYTES:],
+        guest.said + len(text),
+    )
 
 
 def say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str) -> None:

@@ -29,6 +29,7 @@ from mooring.agent_api.mirror_calls import MirrorCalls
 from mooring.agent_api.move_calls import MoveCalls
 from mooring.agent_api.overlay_calls import OverlayCalls
 from mooring.agent_api.remote import Place, RemoteSocket
+from mooring.agent_api.serial_calls import SerialCalls
 from mooring.agent_api.servers import Guest, PowerRequest, ServerSpec
 from mooring.agent_api.share_calls import ShareCalls
 from mooring.agent_api.snapshot_calls import SnapshotCalls
@@ -60,6 +61,7 @@ class AgentClient(
     MirrorCalls,
     MoveCalls,
     OverlayCalls,
+    SerialCalls,
     ShareCalls,
     SnapshotCalls,
     VolumeCalls,

@@ -47,12 +47,13 @@ class Arrival(Struct, frozen=True, kw_only=True):
     """Where a host takes a guest in, and what it has made ready for it.
 
     address  of what runs guests there, for the host that sends
-    console  the file that takes the serial console there
+    console  the file that logs the serial console there
     disks    the volumes that are connected there for the guest, by other attachments than before
     root     the file of the root disk that was made there for what the guest's has; "" for none
     drive    the file of the config drive that was laid down there, the guest's own; "" for none
     swap     the file of the swap disk that was made there for what the guest's has; "" for none
     tls      the name that has to be in the certificate shown there; "" where nothing is encrypted
+    opens_serial  whether serial ports can be talked to there: an agent of before says nothing of it
     """
 
     address: str
@@ -62,6 +63,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
     drive: str = ""
     swap: str = ""
     tls: str = ""
+    opens_serial: bool = False
 
 
 class Progress(Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from mooring.agent_api.images import Arrived, CachedImage
 from mooring.agent_api.mirrors import Mirroring, SwitchRequest
 from mooring.agent_api.moves import Arrival, Portrait, Progress
 from mooring.agent_api.overlays import ActiveFile, MergeRequest, OverlayRequest
+from mooring.agent_api.serial import SerialInput, SerialOutput, SerialSession, SerialTaken
 from mooring.agent_api.servers import Console, Guest, PowerRequest, ServerSpec
 from mooring.agent_api.shares import (
     AccessGranted,
@@ -107,6 +108,7 @@ class Verb(Struct, Generic[A], frozen=True):
 
 _IMAGE = "/images/{image_id}"
 _SERVER = "/servers/{server_id}"
+_SERIAL = f"{_SERVER}/serial"
 _CONNECTION = "/connections/{attachment_id}"
 _DISK = f"{_SERVER}/disks/{{volume_id}}"
 _GUEST_SHARE = f"{_SERVER}/shares/{{share_id}}"
@@ -153,6 +155,13 @@ DELETE_SERVER = Verb("delete_server", "DELETE", _SERVER, None, NoneType)
 CLAIM_SERVER = Verb("claim_server", "POST", _SERVER, None, NoneType)
 SET_POWER = Verb("set_power", "PUT", f"{_SERVER}/power", PowerRequest, Guest)
 READ_CONSOLE = Verb("read_console", "GET", f"{_SERVER}/console", None, Console)
+CHECK_SERIAL = Verb("check_serial", "GET", _SERIAL, None, NoneType)
+OPEN_SERIAL = Verb("open_serial", "POST", _SERIAL, None, SerialSession)
+READ_SERIAL = Verb("read_serial", "GET", f"{_SERIAL}/{{session_id}}", None, SerialOutput)
+WRITE_SERIAL = Verb(
+    "write_serial", "PUT", f"{_SERIAL}/{{session_id}}", SerialInput, SerialTaken, "close_serial"
+)
+CLOSE_SERIAL = Verb("close_serial", "DELETE", f"{_SERIAL}/{{session_id}}", None, NoneType)
 
 SHOW_PORTRAIT = Verb("show_portrait", "GET", f"{_SERVER}/portrait", None, Portrait)
 SHOW_ARRIVAL = Verb("show_arrival", "GET", _ARRIVAL, None, Arrival)

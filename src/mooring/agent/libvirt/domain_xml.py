@@ -21,6 +21,7 @@ from mooring.agent.libvirt import (
     drive_devices,
     network_devices,
     rescue_devices,
+    serial_devices,
     share_devices,
 )
 from mooring.agent.libvirt.rescue_devices import Rescue
@@ -48,7 +49,7 @@ class Machine(Struct, frozen=True, kw_only=True):
 
     domain_type: Literal["kvm", "qemu"]
     console: Path
-    """The file that takes the serial console."""
+    """The file that logs the serial console."""
     drive: Path = Path()
     """The file of the config drive, of a guest that has one."""
     direct: bool = True
@@ -202,9 +203,7 @@ def arrive(xml: str, arrival: Arrival) -> str:
                 element.remove(chain)
     if arrival.drive:
         drive_devices.move(domain, arrival.drive)
-    for kind in ("serial", "console"):
-        for source in domain.findall(f"devices/{kind}[@type='file']/source"):
-            source.set("path", arrival.console)
+    serial_devices.arrive(domain, arrival.console, opens=arrival.opens_serial)
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -281,9 +280,7 @@ def _devices(plan: GuestPlan, machine: Machine) -> ET.Element:
     ET.SubElement(devices, "controller", type="usb", model="none")
     for disk in _disks(plan):
         devices.append(_disk(disk, direct=machine.direct))
-    serial = ET.SubElement(devices, "serial", type="file")
-    ET.SubElement(serial, "source", path=str(machine.console), append="on")
-    ET.SubElement(serial, "target", type="isa-serial", port="0")
+    serial_devices.put(devices, str(machine.console))
     video = ET.SubElement(devices, "video")
     ET.SubElement(video, "model", type="none")
     ET.SubElement(devices, "memballoon", model="none")

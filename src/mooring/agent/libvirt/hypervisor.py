@@ -45,7 +45,7 @@ from mooring.agent.libvirt import (
 from mooring.agent.libvirt.domain_xml import Machine
 from mooring.agent.libvirt.host import find_domain
 from mooring.agent.libvirt.overlays import DomainOverlays
-from mooring.agent.libvirt.unplugging import LibvirtUnplugging
+from mooring.agent.libvirt.serial_ports import LibvirtSerial
 from mooring.agent.limits import (
     AGENT_ACPI_ASK_S,
     AGENT_RESIZE_TRIES,
@@ -67,8 +67,8 @@ T = TypeVar("T")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class LibvirtHypervisor(LibvirtUnplugging):
-    """The guests of one host: q35 machines with a file for a console. None starts by itself."""
+class LibvirtHypervisor(LibvirtSerial):
+    """The guests of one host: q35 machines with a serial console. None starts by itself."""
 
     def __init__(self, settings: AgentSettings, runner: Runner, way: Way = "") -> None:
         super().__init__(settings, runner, way)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from mooring.agent.device_names import assign_devices, choose_device, name_swap, root_device
-from mooring.agent.libvirt import domain_xml, network_devices, rescue_devices
+from mooring.agent.libvirt import domain_xml, network_devices, rescue_devices, serial_devices
 from mooring.agent.libvirt.xml_words import GUEST, child, parse
 from mooring.agent.rescues import no_name
 from mooring.errors import NoCapacity
@@ -26,6 +26,7 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
     """Return a definition with exactly these volumes beside its own disks; it boots as before."""
     domain = parse(xml)
     network_devices.restrict(domain)
+    serial_devices.open_up(domain)
     rescue = rescue_devices.find(domain)
     _replace(domain, disks, direct=direct, is_second=rescue is not None and not rescue.is_stable)
     if rescue is not None:
@@ -43,6 +44,7 @@ def replace_start(
     """
     domain = parse(xml)
     network_devices.restrict(domain)
+    serial_devices.open_up(domain)
     rescue_devices.remove(domain)
     is_second = rescue is not None and not rescue.is_stable
     names = _replace(domain, disks, direct=direct, is_second=is_second)
