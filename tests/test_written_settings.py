@@ -14,6 +14,7 @@ from mooring.agent_api.joining import read_token
 from mooring.config import Settings, load
 from tests.cloud import SimulatedCloud
 from tests.compute.cloud import ComputeCloud
+from tests.compute.consoles import console_url, token_of
 from tests.compute.moving import Moving, begun, server_that_moves
 from tests.compute.test_move_queue import HOSTS, ask_all, only, release, statuses
 from tests.fleet.test_commands import Site
@@ -89,6 +90,16 @@ async def test_deleted_servers_days_is_how_long_deleted_servers_are_shown(tmp_pa
             deleted = await cloud.ask("GET", "/servers?deleted=true&all_tenants=1", user="admin")
             shown.append(len(deleted.key("servers")))
         assert shown == [1, 0]
+
+
+async def test_console_token_s_is_how_long_the_url_of_a_console_is_good(tmp_path: Path) -> None:
+    async with ComputeCloud(tmp_path / "state", **written(tmp_path, console_token_s=30)) as cloud:
+        token = token_of(await console_url(cloud, await cloud.make_server()))
+        path, found = f"/os-console-auth-tokens/{token}", list[int]()
+        for _ in range(2):
+            cloud.clock.step(20.0)
+            found.append((await cloud.ask("GET", path, user="admin")).status)
+        assert found == [200, 404]
 
 
 async def test_max_concurrent_live_migrations_leave_a_host_at_a_time(tmp_path: Path) -> None:

@@ -358,7 +358,12 @@ async def _serve(cloud: Cloud, validator: TokenValidator) -> None:
     token = metrics_app.ensure_token(cloud.outside.settings.state_path / metrics_app.FILE)
     cloud.apps[metrics_app.PATH] = metrics_app.build(cloud, token)
     cloud.apps["/healthz"] = health_app.build(cloud.engines, cloud.agents.doors)
-    cloud.app = mount(cloud.apps, _nobody)
+    sockets = {
+        path: build(cloud[each], root, audit)
+        for each in cloud.services
+        for path, build in each.sockets.items()
+    }
+    cloud.app = mount(cloud.apps, _nobody, sockets)
     for engine in cloud.engines.values():
         await engine.open()
 

@@ -304,6 +304,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             le=36500,
         ),
     ] = 90
+    console_token_s: Annotated[
+        int,
+        Meta(
+            description="For how many seconds the URL of a [serial console](serial-console.md) is"
+            " good.",
+            ge=10,
+            le=86400,
+        ),
+    ] = 600
     kill_at: Annotated[
         str,
         Meta(

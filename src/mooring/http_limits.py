@@ -47,3 +47,24 @@ TLS_BUFFER_BYTES = 17 * 1024
 
 TLS_WAITING_BYTES = 65536
 """What may wait of a connection over TLS, to be read and to be sent: as much as without TLS."""
+
+SOCKET_MESSAGE_BYTES = 64 * 1024
+"""Longest message that is taken by websocket."""
+
+SOCKET_PING_S = 20.0
+"""How often the other end of a websocket is asked whether it is there, and how long it may take."""
+
+CONSOLES = 256
+"""Consoles of servers that are open through one process at a time; another one is refused."""
+
+CONSOLE_IDLE_S = 3600.0
+"""How long a console stays open over which nothing comes or goes."""
+
+CONSOLE_S = 43_200.0
+"""How long a console stays open at all: whoever needs it longer opens it again."""
+
+CONSOLE_READ_S = 60.0
+"""How long a console's client may leave waiting what has come for it; the guest waits meanwhile."""
+
+CONSOLE_ASK_S = 20.0
+"""How long one question for a guest's words waits at its host."""

@@ -152,16 +152,24 @@ async def listening(
     context: ssl.SSLContext | None = None,
     most: Callable[[], int] = most_connections,
     hears_signals: bool = True,
+    has_sockets: bool = False,
 ) -> AsyncGenerator[asyncio.Task[None]]:
     """Serve an application until the block ends, over TLS with a context.
 
     There may be as many connections as `most` returns, whether they have shaken hands or not.
     The task it gives ends with SIGINT or SIGTERM; of several in one process, one `hears_signals`.
+    With `has_sockets` connections may become websockets, of whose messages none is longer than
+    `SOCKET_MESSAGE_BYTES`; each keeps its place.
     """
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
-        ws="none",
+        ws="websockets-sansio" if has_sockets else "none",
+        ws_max_size=http_limits.SOCKET_MESSAGE_BYTES,
+        ws_ping_interval=http_limits.SOCKET_PING_S,
+        ws_ping_timeout=http_limits.SOCKET_PING_S,
+        # A message that is packed takes more room than it has on its way.
+        ws_per_message_deflate=False,
         lifespan="off",
         interface="asgi3",
         log_config=None,

@@ -157,6 +157,8 @@ class Service(Struct, Generic[S], frozen=True, kw_only=True):
     """Gives what ends the work for something that a buried operation made."""
     notifies: bool = False
     """Whether it writes notifications."""
+    sockets: Mapping[str, Callable[[S, str, AuditLog], ASGIApp]] = {}
+    """What it serves by websocket, by path: made of the service, the public URL and the log."""
     hosts_seen: Callable[[Session], Mapping[str, datetime]] | None = None
     """Reads when each host has answered it last, by the host's name."""
     host_uses: HostUses | None = None

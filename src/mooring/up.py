@@ -190,7 +190,7 @@ async def _serve(
     stack.push_async_callback(cloud.close)
     known = await asyncio.to_thread(state_dir.seen, settings.state_path)
     joining = await _let_hosts_in(cloud, door, stack)
-    async with listening(cloud.app, listener, context=tls) as served:
+    async with listening(cloud.app, listener, context=tls, has_sockets=True) as served:
         await cloud.look_at_hosts()
         _tell_ready(settings, url, say)
         # What the start made stays for good: the collector need not look at it again and again.

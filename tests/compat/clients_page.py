@@ -60,6 +60,7 @@ server volume list
 server event list
 server event show
 console log show
+console url show --serial
 share list
 share show
 share set

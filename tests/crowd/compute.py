@@ -23,7 +23,7 @@ _FLAVOR_AT, _FLAVOR_ALL = "/flavors/{f}", "/flavors/{flavor_id}"
 NOT_BUILT = (
     *("addFixedIp", "addFloatingIp", "addSecurityGroup", "changePassword"),
     "injectNetworkInfo",
-    *("os-getSPICEConsole", "os-getSerialConsole", "os-getVNCConsole"),
+    *("os-getSPICEConsole", "os-getVNCConsole"),
     *("removeFixedIp", "removeFloatingIp", "removeSecurityGroup", "restore"),
     *("trigger_crash_dump", "os-getRDPConsole", "resetNetwork"),
 )
@@ -54,11 +54,12 @@ _SERVERS = [
     on_servers.case("unlock", None, on_servers.act("lock"), shows='"locked": false'),
     on_servers.case("os-getConsoleOutput", {}),
     *(_not_built(action) for action in NOT_BUILT),
+    on_servers.case("os-getSerialConsole", {"type": "serial"}, version="2.5"),
     Case(
         route=f"POST {_ALL}/remote-consoles",
         path="/servers/{server}/remote-consoles",
-        body={},
-        refused=True,
+        before=(SERVER,),
+        body={"remote_console": {"protocol": "serial", "type": "serial"}},
     ),
     Case(
         route=f"POST {_ALL}/os-interface",

@@ -162,6 +162,14 @@ MUTANTS = [
         "deleted_servers_days",
     ),
     Mutant(
+        "the URL of a console is good as long whatever the settings say",
+        "compute/app.py",
+        "            console_token_s=float(near.settings.console_token_s),\n",
+        "",
+        WRITTEN,
+        "console_token_s",
+    ),
+    Mutant(
         "as many guests leave a host whatever the settings say",
         "compute/app.py",
         "            moves_at_once=near.settings.max_concurrent_live_migrations,\n",

@@ -11,6 +11,7 @@ from mooring.clients.share import ShareClient
 from mooring.clients.volume import VolumeClient
 from mooring.compute.actions.api import instance_actions
 from mooring.compute.aggregates.api import aggregates
+from mooring.compute.consoles.api import remote_consoles, serial_door
 from mooring.compute.events.api import external_events
 from mooring.compute.flavors import flavors
 from mooring.compute.flavors.api import flavors as flavor_routes
@@ -89,6 +90,7 @@ def _open(near: Surroundings) -> Compute:
             deleted_servers_s=near.settings.deleted_servers_days * 86400.0,
             evacuate_after_s=float(near.settings.evacuate_after_s),
             force_config_drive=near.settings.force_config_drive,
+            console_token_s=float(near.settings.console_token_s),
         ),
         outbox=near.outbox,
     )
@@ -122,6 +124,7 @@ SERVICE = Service(
         evacuate.api,
         shelve.api,
         server_rescue.api,
+        remote_consoles.api,
         migration_routes.api,
         server_metadata.api,
         server_networks.api,
@@ -162,6 +165,7 @@ SERVICE = Service(
     take_sagas=_take_sagas,
     end_buried=_end_buried,
     notifies=True,
+    sockets={serial_door.PATH: serial_door.build},
     hosts_seen=hosts.seen,
     host_uses=host_changes.uses,
     forget_host=host_changes.forget,

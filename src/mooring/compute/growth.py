@@ -14,6 +14,7 @@ from mooring.compute.tables import (
     Aggregate,
     AggregateHost,
     BlockDevice,
+    ConsoleToken,
     DiskPlace,
     Fault,
     Flavor,
@@ -106,6 +107,13 @@ BOUNDS: tuple[Bound[Compute], ...] = (
         Migration,
         f"the newest `COMPUTE_MOVES` of a server; {_WITH_SERVER}",
         Newest(Migration, "server_id", limits.COMPUTE_MOVES, only=[~migrations.unfinished()]),
+    ),
+    Bound(
+        ConsoleToken,
+        "the newest `COMPUTE_CONSOLE_TOKENS` of a server; for `console_token_s`, beyond "
+        "`COMPUTE_CONSOLE_ROWS` shorter",
+        # When they expire is ahead, by a day at most.
+        Aged(ConsoleToken, "expires_at", 0.0, most=limits.COMPUTE_CONSOLE_ROWS, least_s=-86400.0),
     ),
     Bound(Keypair, "the quota `key_pairs`"),
     Bound(Host, "one for each host"),

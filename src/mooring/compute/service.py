@@ -65,6 +65,8 @@ class ComputeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """After how many seconds of silence a host is fenced by itself; 0 is never."""
     force_config_drive: bool = False
     """Whether every new server has a config drive, asked for or not."""
+    console_token_s: float = 600.0
+    """For how long a console's URL is good."""
     cpu_allocation_ratio: float = 4.0
     memory_allocation_ratio: float = 1.0
     disk_allocation_ratio: float = 1.0

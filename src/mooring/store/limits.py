@@ -47,6 +47,12 @@ COMPUTE_FAULTS = 100
 COMPUTE_MOVES = 100
 """Moves of a server that are kept once they ended, the newest ones."""
 
+COMPUTE_CONSOLE_TOKENS = 16
+"""Tokens of a server's console that are good at a time, the newest ones."""
+
+COMPUTE_CONSOLE_ROWS = 100_000
+"""Tokens of consoles beyond which the oldest go before they expire: 300 bytes each."""
+
 IMAGE_FORMER_IDS = 100_000
 """Ids of deleted images that are remembered of each project, 100 bytes each: beyond that it may
 harm itself, and nobody else, by an image of an id that it has deleted."""

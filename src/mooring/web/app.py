@@ -76,14 +76,29 @@ def build_app(
     )
 
 
-def mount(apps: Mapping[str, ASGIApp], otherwise: ASGIApp) -> ASGIApp:
-    """Return one application that hands a path to the service whose prefix (`/compute`) it has."""
+def mount(
+    apps: Mapping[str, ASGIApp],
+    otherwise: ASGIApp,
+    sockets: Mapping[str, ASGIApp] | None = None,
+) -> ASGIApp:
+    """Return one application that hands a path to the service whose prefix (`/compute`) it has.
+
+    Of `sockets` each serves one path by websocket, which nothing else is asked for.
+    """
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await (sockets or {}).get(scope["path"], _no_socket)(scope, receive, send)
+            return
         prefix = "/" + scope.get("path", "").lstrip("/").partition("/")[0]
         await apps.get(prefix, otherwise)(scope, receive, send)
 
     return application
+
+
+async def _no_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Refuse a websocket where there is none."""
+    await send({"type": "websocket.close", "code": 1000})
 
 
 def _operations_api(service: S, end: End | None) -> Api[S]:

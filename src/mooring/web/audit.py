@@ -18,7 +18,7 @@ import structlog
 from mooring import row_limits
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
+    from starlette.requests import HTTPConnection
 
     from mooring.errors import MooringError
     from mooring.web.api import Route
@@ -35,6 +35,7 @@ _LONGEST = 500
 _REFUSALS = {401, 403, 429}
 _WRITES = {"POST", "PUT", "PATCH", "DELETE"}
 _LOGIN = "/auth/tokens"
+_CONSOLES = "os_compute_api:os-remote-consoles"
 _WORDS = ("reset", "force", "evacuate")
 """In the name of a rule or an action: what administrators do to others' things."""
 _OPERATIONS = "/mooring/operations/{saga_id}/action"
@@ -85,7 +86,7 @@ class AuditLog:
     def note(
         self,
         what: str,
-        request: Request,
+        request: HTTPConnection,
         status: int,
         who: Who | None = None,
         error: MooringError | None = None,
@@ -97,7 +98,7 @@ class AuditLog:
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "what": "refused" if status in _REFUSALS else what,
             "service": "mooring",
-            "method": request.method,
+            "method": request.scope.get("method", "GET"),
             "path": request.url.path[:_LONGEST],
             "status": status,
             **known,
@@ -153,5 +154,7 @@ def _overruling(route: Route) -> str:
         return "operation" if route.action in _OVERRULED else ""
     if route.path.startswith(_HOSTS):
         return "host"
+    if route.policy == _CONSOLES:
+        return "console"
     named = f"{route.policy or ''} {route.action}".lower()
     return "reset" if any(word in named for word in _WORDS) else ""

@@ -193,7 +193,6 @@ COMPUTE = Unbuilt(
         "os-cells": _REMOVED,
         "os-certificates": _REMOVED,
         "os-cloudpipe": _REMOVED,
-        "os-console-auth-tokens": "Remote consoles",
         "os-fixed-ips": _REMOVED,
         "os-floating-ip-dns": _REMOVED,
         "os-floating-ips-bulk": _REMOVED,

@@ -10,6 +10,7 @@ from sqlalchemy import CursorResult, delete, func, select, update
 
 from mooring.compute.tables import (
     BlockDevice,
+    ConsoleToken,
     Fault,
     InstanceAction,
     InstanceActionEvent,
@@ -159,6 +160,7 @@ def erase(tx: Session, server_id: str) -> None:
     tx.flush()
     mine = select(InstanceAction.id).where(InstanceAction.server_id == server_id)
     tx.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(mine)))
-    for table in (InstanceAction, Fault, BlockDevice, ServerMetadata, ServerTag, ServerGroupMember):
+    of_server = (InstanceAction, Fault, BlockDevice, ServerMetadata, ServerTag, ServerGroupMember)
+    for table in (*of_server, ConsoleToken):
         tx.execute(delete(table).where(table.server_id == server_id))
     tx.execute(delete(Server).where(Server.id == server_id))

@@ -18,6 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, column_property, declared_attr, mapped_column
 
 from mooring.compute.tables.base import Base
+from mooring.compute.tables.consoles import ConsoleToken
 from mooring.compute.tables.draining import HostDrain
 from mooring.compute.tables.hosting import Host, HostFencing
 from mooring.compute.tables.placing import Aggregate, AggregateHost, ServerGroup, ServerGroupMember
@@ -26,7 +27,8 @@ from mooring.compute.tables.sharing import ShareMapping, SharePlace
 from mooring.store.base import Json, UtcTime
 from mooring.store.numbers import NEVER_AGAIN
 
-__all__ = ["Aggregate", "AggregateHost", "Base", "Host", "HostDrain", "HostFencing"]
+__all__ = ["Aggregate", "AggregateHost", "Base", "ConsoleToken", "Host", "HostDrain"]
+__all__ += ["HostFencing"]
 __all__ += ["ServerGroup", "ServerGroupMember"]
 __all__ += ["QuotaDefault", "QuotaLimit", "QuotaLock", "ShareMapping", "SharePlace"]
 

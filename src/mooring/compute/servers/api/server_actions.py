@@ -175,7 +175,6 @@ NOT_BUILT: Sequence[tuple[str, str, Version | None, Version | None]] = (
     ("changePassword", "os-admin-password", None, None),
     ("injectNetworkInfo", "os-admin-actions:inject_network_info", None, None),
     ("os-getSPICEConsole", "os-remote-consoles", None, (2, 5)),
-    ("os-getSerialConsole", "os-remote-consoles", None, (2, 5)),
     ("os-getVNCConsole", "os-remote-consoles", None, (2, 5)),
     ("removeFixedIp", "os-multinic:remove", None, (2, 43)),
     ("removeFloatingIp", "os-floating-ips:remove", None, (2, 43)),

@@ -5,8 +5,6 @@ Making one is refused with 501, so that nobody believes it was made (facts/compu
 
 from __future__ import annotations
 
-from typing import Any
-
 from mooring.compute.servers import servers
 from mooring.compute.service import Compute
 from mooring.errors import Invalid
@@ -16,18 +14,6 @@ from mooring.web.api import Api, Call, Reply
 api = Api[Compute]()
 
 _RULE = "os_compute_api:"
-
-
-@api.post(
-    "/servers/{server_id}/remote-consoles",
-    Any,
-    policy=f"{_RULE}os-remote-consoles",
-    since=(2, 6),
-)
-async def create_remote_console(call: Call[Compute], body: Any) -> Reply:
-    """Say that there is only the console's text."""
-    await _check_server(call)
-    raise _refusal("Remote consoles")
 
 
 @api.get("/servers/{server_id}/diagnostics", policy=f"{_RULE}os-server-diagnostics")

@@ -1,0 +1,1 @@
+"""Serial consoles of servers: who may open one, and the way there."""
