@@ -36,6 +36,7 @@ _SETTINGS = {
             "DifferentHostFilter,SameHostFilter,"
             "ServerGroupAffinityFilter,ServerGroupAntiAffinityFilter"
         ),
+        "serial_console": "true",
         "shelve_migrate": "true",
         "stable_rescue": "true",
         "vnc_console": "false",

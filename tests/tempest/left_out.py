@@ -276,8 +276,13 @@ _OF_SERVERS = (
         },
     ),
     LeftOut(
-        "there is no serial console service, and no key manager, which a vTPM needs",
-        _whole(_LIVE, "LiveMigrationRemoteConsolesV26Test", "LiveMigrationWithVTPMTest"),
+        "there is no key manager, which a vTPM needs",
+        _whole(_LIVE, "LiveMigrationWithVTPMTest"),
+    ),
+    LeftOut(
+        "it cannot pass: Tempest's client of websockets takes text for bytes, and the case lacks "
+        "what says how its servers move (`tests/compute/test_serial_consoles.py` does it)",
+        _whole(_LIVE, "LiveMigrationRemoteConsolesV26Test"),
     ),
     LeftOut(
         "what a project's manager may do is run by itself: Tempest has to be told of such users",
