@@ -61,7 +61,7 @@ class Guest:
 
     def sees(self, volume_id: str, size_gib: int = 1) -> str:
         """Wait until the guest has seen a volume, and return the name that it gave it."""
-        return self.hear(rf"disk (vd.) {size_gib * GIB} bytes serial={volume_id[:20]}")[1]
+        return self.hear(rf"disk ([sv]d.) {size_gib * GIB} bytes serial={volume_id[:20]}")[1]
 
     def attach(self, volume_id: str) -> None:
         """Attach a volume, and wait until it is in use."""
