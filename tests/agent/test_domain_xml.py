@@ -15,9 +15,9 @@ from mooring.agent.device_names import assign_devices, choose_device
 from mooring.agent.hypervisor import DiskPlan, GuestPlan, RootPlan
 from mooring.agent.rescues import RescuePlan
 from mooring.agent.sources import Address, FileSource, NetworkSource
-from mooring.agent_api.disks import Connected
+from mooring.agent_api.disks import Connected, DiskBus
 from mooring.agent_api.moves import Arrival
-from mooring.agent_api.servers import RescueBus, RescueDevice
+from mooring.agent_api.servers import RescueDevice
 from mooring.errors import NoCapacity
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
@@ -183,7 +183,7 @@ def test_exactly_the_given_volumes_stay_beside_the_root_disk() -> None:
 
 
 def rescue(
-    *, is_stable: bool, device: RescueDevice = "disk", bus: RescueBus = "virtio"
+    *, is_stable: bool, device: RescueDevice = "disk", bus: DiskBus = "virtio"
 ) -> RescuePlan:
     return RescuePlan(
         path=Path("/state/guests/1/rescue.qcow2"),
@@ -242,7 +242,7 @@ def test_a_guest_with_disks_at_all_letters_is_rescued_from_scsi_alone() -> None:
         replace_start(xml, disks, rescue(is_stable=True), direct=True)
     found = read_domain(replace_start(xml, disks, rescue(is_stable=True, bus="scsi"), direct=True))
     assert found is not None
-    assert found.root_device == "/dev/sdb"
+    assert found.root_device == "/dev/sdab"
 
 
 def test_a_config_drive_is_no_disk_and_stays_beside_those_that_come() -> None:
@@ -284,8 +284,67 @@ def test_device_names_are_given_in_order_and_wishes_are_met() -> None:
     full = {f"/dev/vd{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"}
     assert choose_device("", full) is None
     disks = (disk(1), disk(2, "/dev/vdb"), disk(3, boot_index=0))
-    assert assign_devices(disks, has_root=False) == ["/dev/vdc", "/dev/vdb", "/dev/vda"]
-    assert assign_devices(disks, has_root=True) == ["/dev/vdc", "/dev/vdb", "/dev/vdd"]
+    assert assign_devices(disks, own=None) == ["/dev/vdc", "/dev/vdb", "/dev/vda"]
+    assert assign_devices(disks, own="virtio") == ["/dev/vdc", "/dev/vdb", "/dev/vdd"]
+
+
+SCSI = replace(
+    VOLUME_BACKED,
+    disks=(
+        replace(disk(1, boot_index=0), bus="scsi"),
+        replace(disk(2), bus="sata"),
+        replace(disk(3), bus="usb"),
+        disk(4),
+        replace(disk(5), bus="sata"),
+    ),
+    bus="scsi",
+    has_drive=True,
+    drive_bus="sata",
+)
+"""One with a disk on each bus."""
+
+
+def addresses(xml: str) -> dict[str, tuple[str, str]]:
+    """Return the target and the unit of each disk that has them, by its name."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in parse(xml).findall("devices/disk"):
+        target, address = one.find("target"), one.find("address")
+        if target is not None and address is not None:
+            place = address.get("target", ""), address.get("unit", "")
+            found[target.get("dev", "")] = place
+    return found
+
+
+def controllers(xml: str) -> dict[str, str | None]:
+    found = parse(xml).findall("devices/controller")
+    return {one.get("type", ""): one.get("model") for one in found if one.get("type") != "pci"}
+
+
+def test_disks_of_several_buses_are_written_as_before(golden: Callable[[str, str], None]) -> None:
+    golden("tests/golden/domain_xml/several_buses.xml", build_domain(SCSI, TCG))
+
+
+def test_each_disk_on_scsi_and_sata_has_its_place_on_the_one_controller() -> None:
+    xml = build_domain(SCSI, TCG)
+    expected = {"sda": ("0", "0"), "sdb": ("0", "0"), "sdd": ("0", "1"), "sdaa": ("0", "2")}
+    assert addresses(xml) == expected
+    assert controllers(xml) == {"usb": "qemu-xhci", "scsi": "virtio-scsi"}
+    # What a guest is ready for stays, also while nothing is there; what it needs no more goes.
+    on_virtio = (replace(disk(1), boot_index=0),)
+    started = replace_start(xml, on_virtio, None, direct=True)
+    assert controllers(started) == {"usb": "none", "scsi": "virtio-scsi"}
+    assert addresses(started) == {"sdaa": ("0", "2")}
+
+
+def test_a_config_drive_of_before_makes_room_for_a_first_disk_on_scsi() -> None:
+    told = replace(IMAGE_BACKED, has_drive=True)
+    xml = build_domain(told, TCG).replace('"sdaa"', '"sda"').replace('target="26"', 'target="0"')
+    assert addresses(xml) == {"sda": ("0", "0")}
+    wanted = RescuePlan(
+        path=Path("/r"), format="raw", image_id="i2", device="disk", bus="scsi", is_stable=False
+    )
+    rescued = replace_start(xml, (), wanted, direct=True)
+    assert addresses(rescued) == {"sda": ("0", "0"), "sdaa": ("26", "0")}
 
 
 def test_a_switch_to_an_overlay_is_written_as_before(golden: Callable[[str, str], None]) -> None:

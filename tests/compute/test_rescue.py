@@ -75,14 +75,14 @@ def wanted_device(device: str, bus: str) -> dict[str, str]:
     ("device", "bus", "given", "root"),
     [
         ("disk", "virtio", ("disk", "virtio"), "/dev/vdb"),
-        ("disk", "scsi", ("disk", "scsi"), "/dev/sdb"),
-        ("disk", "usb", ("disk", "usb"), "/dev/sdb"),
-        ("disk", "sata", ("disk", "sata"), "/dev/sdb"),
-        ("", "ide", ("disk", "sata"), "/dev/sdb"),
-        ("cdrom", "", ("cdrom", "sata"), "/dev/sdb"),
-        ("cdrom", "ide", ("cdrom", "sata"), "/dev/sdb"),
-        ("cdrom", "scsi", ("cdrom", "scsi"), "/dev/sdb"),
-        ("cdrom", "usb", ("cdrom", "usb"), "/dev/sdb"),
+        ("disk", "scsi", ("disk", "scsi"), "/dev/sdab"),
+        ("disk", "usb", ("disk", "usb"), "/dev/sdab"),
+        ("disk", "sata", ("disk", "sata"), "/dev/sdab"),
+        ("", "ide", ("disk", "sata"), "/dev/sdab"),
+        ("cdrom", "", ("cdrom", "sata"), "/dev/sdab"),
+        ("cdrom", "ide", ("cdrom", "sata"), "/dev/sdab"),
+        ("cdrom", "scsi", ("cdrom", "scsi"), "/dev/sdab"),
+        ("cdrom", "usb", ("cdrom", "usb"), "/dev/sdab"),
     ],
 )
 async def test_a_server_is_rescued_by_the_device_and_the_bus_that_its_image_asks_for(

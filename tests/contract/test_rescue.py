@@ -121,7 +121,7 @@ async def test_a_stable_rescue_leaves_every_disk_its_name(host: TestHost, words:
     before = await host.boot(server_id, [disk])
     await host.hears(server_id, f"disk vdb {2 * GIB} bytes")
     guest, size = await rescue(host, server_id, [disk], **STABLE[words])
-    device = "/dev/vdc" if words == "virtio" else "/dev/sdb"
+    device = "/dev/vdc" if words == "virtio" else "/dev/sdab"
     assert (guest.rescue_image_id, guest.root_device) == (RESCUE_ID, device)
     assert places(guest) == places(before)
     await boots(host, server_id, 2, "second")
@@ -143,7 +143,7 @@ async def test_a_guest_boots_from_a_cdrom_beside_its_own_disks(
     await push_disc(host, tmp_path)
     how = {"is_stable": True, "device": "cdrom", "bus": bus}
     guest, _ = await rescue(host, server_id, [disk], DISC_ID, **how)
-    assert (guest.rescue_image_id, guest.root_device) == (DISC_ID, "/dev/sdb")
+    assert (guest.rescue_image_id, guest.root_device) == (DISC_ID, "/dev/sdab")
     assert (places(guest), guest.has_drive) == (places(before), False)
     await boots(host, server_id, 2, "second")
     await host.hears(server_id, f"disk vdb {2 * GIB} bytes", times=2)
@@ -158,7 +158,7 @@ async def test_a_cdrom_on_usb_comes_and_goes_with_its_controller(
     before = await host.boot(server_id)
     await push_disc(host, tmp_path)
     guest, _ = await rescue(host, server_id, [], DISC_ID, is_stable=True, device="cdrom", bus="usb")
-    assert (guest.state, guest.root_device) == ("running", "/dev/sdb")
+    assert (guest.state, guest.root_device) == ("running", "/dev/sdab")
     assert await unrescue(host, server_id, []) == before
 
 

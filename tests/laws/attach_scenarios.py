@@ -8,14 +8,46 @@ from mooring.compute.volumes.sagas.release_device import RELEASE_DEVICE
 from tests.crowd import on_servers
 from tests.crowd.case import Case
 from tests.laws import basics
-from tests.laws.sites import Scenario, Wants
+from tests.laws.sites import IMAGE, Scenario, Site, Wants
 from tests.laws.told import WITH_ERROR, Story
 
 _TOLD = ("faults", "instance_actions")
 _ON_BOTH = Wants("server volume", "server volume")
+
+
+async def a_server_on_scsi_and_volume(site: Site) -> None:
+    """A server whose image asks for disks on scsi, and a volume."""
+    said = {"name": "on scsi", "disk_format": "raw", "container_format": "bare"}
+    image = await site.get("POST", f"{IMAGE}/images", {**said, "hw_disk_bus": "scsi"})
+    site.names["image"] = image["id"]
+    await site.get("PUT", f"{IMAGE}/images/{{image}}/file", bytes(65536))
+    await basics.a_server_and_volume(site)
+
+
+async def a_server_on_scsi_with_volume(site: Site) -> None:
+    """The same, which has the volume."""
+    await a_server_on_scsi_and_volume(site)
+    await basics.attach(site)
+    await site.cloud.settle()
+
+
 ATTACHES = [
     Scenario("attach", ATTACH_VOLUME, basics.a_server_and_volume, basics.attach, wants=_ON_BOTH),
     Scenario("detach", DETACH_VOLUME, basics.a_server_with_volume, basics.detach, wants=_ON_BOTH),
+    Scenario(
+        "attach by scsi",
+        ATTACH_VOLUME,
+        a_server_on_scsi_and_volume,
+        basics.attach,
+        wants=_ON_BOTH,
+    ),
+    Scenario(
+        "detach by scsi",
+        DETACH_VOLUME,
+        a_server_on_scsi_with_volume,
+        basics.detach,
+        wants=_ON_BOTH,
+    ),
     Scenario(
         "detach badly",
         RELEASE_DEVICE,

@@ -265,3 +265,7 @@ async def boot_from_volume(site: Site, name: str = "volume") -> Any:
 
 async def boot_from_new_volumes(site: Site) -> Any:
     return await create_server(site, BOOT_IMAGE, BLANK)
+
+
+async def boot_on_scsi(site: Site) -> Any:
+    return await create_server(site, *({**one, "disk_bus": "scsi"} for one in (BOOT_IMAGE, BLANK)))

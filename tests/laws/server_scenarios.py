@@ -37,6 +37,14 @@ SERVERS = [
         wants=Wants(),
     ),
     Scenario(
+        "create on scsi",
+        CREATE_SERVER,
+        basics.nothing,
+        basics.boot_on_scsi,
+        ("messages",),
+        wants=Wants(),
+    ),
+    Scenario(
         "create elsewhere",
         CREATE_SERVER,
         basics.a_member_elsewhere,

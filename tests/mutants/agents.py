@@ -124,7 +124,7 @@ MUTANTS = [
     ),
     Mutant(
         "a disk is plugged anew by another attachment",
-        "agent/hypervisor.py",
+        "agent/disk_checks.py",
         "    if has != wanted:\n",
         "    if not has:\n",
         PLUGGING,

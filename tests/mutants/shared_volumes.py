@@ -12,7 +12,7 @@ COPIES, SNAPSHOTS = (
 MUTANTS = [
     Mutant(
         "guests share a file whose metadata each of them writes",
-        "agent/hypervisor.py",
+        "agent/disk_checks.py",
         '        if disk.shareable and not disk.read_only and shown(disk.source)[1] != "raw":\n',
         "        if disk is None:\n",
         "tests/contract/test_shared_disks.py",

@@ -197,6 +197,7 @@ class Connections:
             read_only=spec.read_only or data.get("access_mode") == "ro",
             shareable=spec.shareable,
             size_bytes=size_bytes if isinstance(size_bytes, int) else 0,
+            bus=spec.bus,
         )
 
     def follow(self, attachment_id: str, path: str, disk_format: str) -> None:

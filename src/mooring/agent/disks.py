@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from mooring.agent.disk_checks import check_attachment
 from mooring.agent.host import Agent
-from mooring.agent.hypervisor import check_attachment
 from mooring.agent.serving import Call, Handlers
 from mooring.agent.sources import shown
 from mooring.agent_api import verbs

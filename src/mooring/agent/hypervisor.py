@@ -17,9 +17,10 @@ from mooring.agent.guest_power import GuestPower
 from mooring.agent.guest_roots import GuestRoots
 from mooring.agent.guest_serial import GuestSerial
 from mooring.agent.rescues import GuestRescue
-from mooring.agent.sources import FileSource, Source, check_usable, shown
+from mooring.agent.sources import FileSource, Source
 from mooring.agent.swap_disks import SwapPlan
-from mooring.agent_api.disks import DiskSize, GuestDisk
+from mooring.agent_api.config_drives import DriveBus
+from mooring.agent_api.disks import DiskBus, DiskSize, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.moves import Arrival, LocalRoot, Portrait, Progress
@@ -67,6 +68,7 @@ class RootPlan(Struct, frozen=True, kw_only=True):
     format: str
     image_id: str
     size_bytes: int
+    bus: DiskBus = "virtio"
 
     @property
     def source(self) -> Source:
@@ -86,6 +88,7 @@ class DiskPlan(Struct, frozen=True, kw_only=True):
     shareable: bool = False
     size_bytes: int = 0
     """As the connection tells it; 0 when it does not."""
+    bus: DiskBus = "virtio"
 
 
 class GuestPlan(Struct, frozen=True, kw_only=True):
@@ -104,7 +107,10 @@ class GuestPlan(Struct, frozen=True, kw_only=True):
     """As the flavor has it; heeded where memory is shared."""
     has_drive: bool = False
     """Whether the guest has a config drive, which `give_drive` lays down."""
+    drive_bus: DriveBus = "scsi"
     swap: SwapPlan | None = None
+    bus: DiskBus = "virtio"
+    """Of the swap disk, and what disks that come later are on: the guest is ready for them."""
 
 
 GONE = "hypervisor_gone"
@@ -351,30 +357,6 @@ def grown_size(size_bytes: int, image_bytes: int) -> int:
     if size_bytes % SECTOR_BYTES:
         raise Invalid(f"A disk has whole sectors of {SECTOR_BYTES} bytes; {size_bytes} is none.")
     return max(size_bytes, image_bytes)
-
-
-def check_disks(*disks: DiskPlan) -> None:
-    """Raise Invalid for a disk that no hypervisor here can give to a guest.
-
-    Several guests write to raw bytes only: the metadata of another file would be lost.
-    """
-    check_usable(*(disk.source for disk in disks))
-    for disk in disks:
-        if disk.shareable and not disk.read_only and shown(disk.source)[1] != "raw":
-            raise Invalid(
-                f"Volume {disk.volume_id} is {disk.source}, and several guests (multiattach) can "
-                "have raw ones only. The guest was not given it; use a new volume that is made of "
-                "it, of the same volume type."
-            )
-
-
-def check_attachment(server_id: str, volume_id: str, has: str, wanted: str) -> None:
-    """Raise Conflict when a guest has a volume by another attachment than the one to be plugged."""
-    if has != wanted:
-        raise Conflict(
-            f"Server {server_id} has volume {volume_id} by attachment {has or 'unknown'}; it was "
-            f"not plugged anew. Unplug that one first."
-        )
 
 
 def share_in_use(server_id: str, share_id: str) -> Conflict:

@@ -16,11 +16,13 @@ from mooring.errors import Conflict
 
 if TYPE_CHECKING:
     from mooring.agent.hypervisor import DiskPlan
+    from mooring.agent_api.disks import DiskBus
     from mooring.agent_api.images import CachedImage
-    from mooring.agent_api.servers import RescueBus, RescueDevice, RescueDisk
+    from mooring.agent_api.servers import RescueDevice, RescueDisk
 
-BESIDE_DRIVE = "/dev/sdb"
-"""What the disk of a rescue is called on a bus other than virtio; /dev/sda is the config drive."""
+BESIDE_DISKS = "/dev/sdab"
+"""What the disk of a rescue is called on a bus other than virtio, where the guest's own disks keep
+their names: behind all letters that these may have, and behind the config drive."""
 
 
 class RescuePlan(Struct, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class RescuePlan(Struct, frozen=True, kw_only=True):
     format: str
     image_id: str
     device: RescueDevice
-    bus: RescueBus
+    bus: DiskBus
     is_stable: bool
 
     @property

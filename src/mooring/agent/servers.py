@@ -17,7 +17,7 @@ from mooring.agent.serving import Call, Handlers
 from mooring.agent.swap_disks import SwapPlan
 from mooring.agent_api import verbs
 from mooring.agent_api.config_drives import ConfigDrive
-from mooring.agent_api.disks import DiskSpec
+from mooring.agent_api.disks import DiskBus, DiskSpec
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import Console, Guest, RescueDisk, RootDisk, ServerSpec
@@ -49,8 +49,6 @@ async def put_server(call: Call[Agent]) -> Answer:
     """Make its disks on this host, connect the volumes, define the guest, start it."""
     server_id, spec = call.path["server_id"], call.body
     _check(spec)
-    if spec.shares:
-        read_page_size(spec.mem_page_size)
     await _check_shares(call, spec.shares, starts=spec.power == "on")
     drive = _build_drive(spec.drive)
     plan = GuestPlan(
@@ -58,13 +56,15 @@ async def put_server(call: Call[Agent]) -> Answer:
         name=spec.name,
         vcpus=spec.vcpus,
         memory_mib=spec.memory_mib,
-        root=None if spec.root is None else await _make_root(call, spec.root),
+        root=await _make_root(call, spec.root, spec.root_bus) if spec.root else None,
         disks=await _plans(call, spec.disks),
         network=spec.network,
         metadata=spec.metadata,
         shares=tuple(spec.shares),
         mem_page_size=spec.mem_page_size,
         has_drive=drive is not None,
+        drive_bus=spec.drive.bus if spec.drive else "scsi",
+        bus=spec.bus,
         swap=await _make_swap(call, spec.swap_mib),
     )
     call.agent.probe.at("agent/put_server/rooted")
@@ -198,7 +198,7 @@ async def _define(agent: Agent, plan: GuestPlan) -> None:
         await agent.hypervisor.drop_swap(plan.server_id)
 
 
-async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
+async def _make_root(call: Call[Agent], root: RootDisk, bus: DiskBus) -> RootPlan:
     """Make the root disk from the cache, or take the one that was copied here.
 
     Raises NotFound without the image, or the copy; Invalid: too small.
@@ -206,9 +206,10 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
     server_id, hypervisor = call.path["server_id"], call.agent.hypervisor
     if root.copied:
         wanted_bytes = root.size_gib * GIB
-        return await hypervisor.find_root(
+        found = await hypervisor.find_root(
             server_id, root.image_id, wanted_bytes, call.operation_key
         )
+        return replace(found, bus=bus)
     image = find_image(call.agent, root.image_id)
     size_bytes = root.size_gib * GIB or image.virtual_bytes
     if size_bytes < image.virtual_bytes:
@@ -218,7 +219,8 @@ async def _make_root(call: Call[Agent], root: RootDisk) -> RootPlan:
         )
     path = call.agent.images.path(root.image_id)
     make = hypervisor.fill_root if root.stands_alone else hypervisor.make_root
-    return await make(server_id, image, path, size_bytes, call.operation_key)
+    made = await make(server_id, image, path, size_bytes, call.operation_key)
+    return replace(made, bus=bus)
 
 
 async def _make_swap(call: Call[Agent], size_mib: int) -> SwapPlan | None:
@@ -274,5 +276,7 @@ def _check(spec: ServerSpec) -> None:
         raise Invalid("The size of a swap disk is a number of MiB, or 0 for a server without one.")
     if len(spec.disks) + bool(spec.root) + bool(spec.swap_mib) > AGENT_DISKS:
         raise Invalid(f"A server can have {AGENT_DISKS} disks at most.")
+    if spec.shares:
+        read_page_size(spec.mem_page_size)
     if spec.root is None and all(disk.boot_index != 0 for disk in spec.disks):
         raise Invalid("The server has nothing to boot from: no root disk and no boot index 0.")

@@ -10,15 +10,14 @@ from pathlib import Path
 
 from mooring.agent import simulated_overlays as overlays
 from mooring.agent import simulated_pool
-from mooring.agent.device_names import assign_devices, choose_device, name_swap
+from mooring.agent.device_names import assign_devices, choose_device, name_root, name_swap
+from mooring.agent.disk_checks import check_attachment, check_disks, check_hot, check_places
 from mooring.agent.guest_mirrors import is_copied
 from mooring.agent.hypervisor import (
     DiskPlan,
     GuestPlan,
     News,
     Tell,
-    check_attachment,
-    check_disks,
     grown_size,
     tail,
 )
@@ -28,9 +27,12 @@ from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_guest_shares import plug_shares
 from mooring.agent.simulated_moves import check_here
 from mooring.agent.simulated_rescues import (
+    buses_of,
     drop_rescue,
+    first_of,
     make_rescue,
     name_rescue,
+    own_bus,
     own_root,
     say_boot,
 )
@@ -104,6 +106,9 @@ class SimulatedHypervisor(SimulatedSerial):
             shares=list(plan.shares),
             has_drive=plan.has_drive,
             swap_bytes=plan.swap.size_bytes if plan.swap else 0,
+            root_bus=plan.root.bus if plan.root else "virtio",
+            bus=plan.bus,
+            drive_bus=plan.drive_bus,
         )
         if known is not None:
             guest.state, guest.console, guest.disks = known.state, known.console, known.disks
@@ -172,9 +177,13 @@ class SimulatedHypervisor(SimulatedSerial):
     def _plug(self, server_id: str, disk: DiskPlan) -> GuestDisk:
         guest = self._get(server_id)
         check_disks(disk)
+        is_running = guest.state in RUNNING
         known = next((one for one in guest.disks if one.volume_id == disk.volume_id), None)
         if known is None:
-            device = choose_device(disk.device, _taken(guest))
+            if is_running:
+                check_hot(server_id, disk.volume_id, disk.bus)
+            check_places(server_id, [disk.bus, *buses_of(guest, guest.disks)])
+            device = choose_device(disk.device, _taken(guest), disk.bus)
             if device is None:
                 raise NoCapacity(f"Server {server_id} has no free device for another disk.")
             known = self._make_disk(disk, device)
@@ -182,7 +191,7 @@ class SimulatedHypervisor(SimulatedSerial):
         check_attachment(server_id, disk.volume_id, known.attachment_id, disk.attachment_id)
         self._note_opener(disk.source)
         known.persistent = True
-        if guest.state in RUNNING and not known.live:
+        if is_running and not known.live:
             # One that it has, or that its definition has while it is off, stays the file it is.
             (known.path, known.format), known.network = shown(disk.source), _network(disk.source)
             self._check_lock(guest, known)
@@ -334,14 +343,12 @@ class SimulatedHypervisor(SimulatedSerial):
         """Make these the definition's disks; what the running guest has besides goes at its end."""
         before = {disk.volume_id: disk for disk in guest.disks}
         live = {disk.volume_id: disk for disk in guest.disks if disk.live}
-        is_second = guest.rescue is not None and not guest.rescue.is_stable
-        guest.swap_device = name_swap(plans, is_second=is_second) if guest.swap_bytes else ""
-        devices = assign_devices(
-            plans,
-            has_root=bool(guest.image_id),
-            is_second=is_second,
-            swap=guest.swap_device,
-        )
+        check_places(guest.server_id, buses_of(guest, plans))
+        own, first = own_bus(guest), first_of(guest)
+        root = name_root(plans, own, first=first)
+        swap = name_swap(plans, guest.bus, root=root, first=first)
+        guest.swap_device = swap if guest.swap_bytes else ""
+        devices = assign_devices(plans, own=own, first=first, swap=guest.swap_device)
         disks = [self._make_disk(plan, device) for plan, device in zip(plans, devices, strict=True)]
         for disk in disks:
             if (running := live.pop(disk.volume_id, None)) is not None:
@@ -370,6 +377,7 @@ class SimulatedHypervisor(SimulatedSerial):
             boot_index=plan.boot_index,
             read_only=plan.read_only,
             shareable=plan.shareable,
+            bus=plan.bus,
         )
 
     def _note_opener(self, source: Source) -> None:

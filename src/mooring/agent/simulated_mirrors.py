@@ -195,4 +195,5 @@ def _as_disk(disk: SimulatedDisk, new: DiskPlan, file: FileSource) -> SimulatedD
         path=file.path,
         format=file.format,
         size_bytes=new.size_bytes,
+        bus=disk.bus,
     )

@@ -285,6 +285,9 @@ def _arriving(guest: SimulatedGuest, arrival: Arrival) -> SimulatedGuest:
         has_drive=guest.has_drive,
         swap_bytes=guest.swap_bytes,
         swap_device=guest.swap_device,
+        root_bus=guest.root_bus,
+        bus=guest.bus,
+        drive_bus=guest.drive_bus,
     )
 
 

@@ -6,19 +6,17 @@ A simulated guest reads no disk: the file is as large as it should be, and almos
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.agent import files
-from mooring.agent.device_names import (
-    DEVICE_PREFIX,
-    assign_devices,
-    choose_device,
-    name_swap,
-    root_device,
-)
+from mooring.agent.device_letters import DEVICE_PREFIX, first_device
+from mooring.agent.device_names import assign_devices, choose_device, name_root, name_swap
+from mooring.agent.disk_checks import check_places
 from mooring.agent.hypervisor import DiskPlan
-from mooring.agent.rescues import BESIDE_DRIVE, RescuePlan, no_name
-from mooring.agent.world import SimulatedGuest, SimulatedRescue, say, say_disk
+from mooring.agent.rescues import BESIDE_DISKS, RescuePlan, no_name
+from mooring.agent.world import SimulatedDisk, SimulatedGuest, SimulatedRescue, say, say_disk
+from mooring.agent_api.disks import DiskBus
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import RescueDisk
 from mooring.errors import NoCapacity
@@ -54,18 +52,22 @@ def name_rescue(
     """Return what a guest boots from that is to have these disks. Raises NoCapacity."""
     if plan is None:
         return None
-    device = root_device()
-    if plan.is_stable:
-        has_root = bool(guest.image_id)
-        swap = name_swap(disks) if guest.swap_bytes else ""
-        others = assign_devices(disks, has_root=has_root, swap=swap)
-        free = choose_device("", {*others, root_device(), swap})
-        if free is None and plan.bus == "virtio":
+    check_places(guest.server_id, [plan.bus, *buses_of(guest, disks)])
+    device = first_device(plan.bus)
+    if plan.is_stable and plan.bus != "virtio":
+        device = BESIDE_DISKS
+    elif plan.is_stable:
+        own = own_bus(guest)
+        root = name_root(disks, own)
+        swap = name_swap(disks, guest.bus, root=root) if guest.swap_bytes else ""
+        others = assign_devices(disks, own=own, swap=swap)
+        free = choose_device("", {*others, root, swap})
+        if free is None:
             raise NoCapacity(no_name(guest.server_id))
-        device = free or ""
+        device = free
     return SimulatedRescue(
         image_id=plan.image_id,
-        device=device if plan.bus == "virtio" else BESIDE_DRIVE,
+        device=device,
         kind=plan.device,
         bus=plan.bus,
         size_bytes=plan.path.stat().st_size,
@@ -73,9 +75,27 @@ def name_rescue(
     )
 
 
+def own_bus(guest: SimulatedGuest) -> DiskBus | None:
+    """Return what the root disk that a guest has on its host is on, None without one."""
+    return guest.root_bus if guest.image_id else None
+
+
+def buses_of(guest: SimulatedGuest, disks: Iterable[DiskPlan | SimulatedDisk]) -> list[str]:
+    """Return what each thing is on that a guest has: these volumes, its own disks, its drive."""
+    own = [guest.root_bus] if guest.image_id else []
+    swap = [guest.bus] if guest.swap_bytes else []
+    drive = [guest.drive_bus] if guest.has_drive else []
+    return [*own, *swap, *drive, *(disk.bus for disk in disks)]
+
+
+def first_of(guest: SimulatedGuest) -> str:
+    """Return the disk of a rescue that comes before a guest's own ones, "" for none."""
+    return guest.rescue.device if guest.rescue and not guest.rescue.is_stable else ""
+
+
 def own_root(guest: SimulatedGuest) -> str:
     """Return the name of the root disk that a guest has on its host."""
-    return root_device(is_second=guest.rescue is not None and not guest.rescue.is_stable)
+    return name_root((), guest.root_bus, first=first_of(guest))
 
 
 def say_boot(guest: SimulatedGuest) -> None:

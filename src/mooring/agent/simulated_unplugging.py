@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mooring.agent.disk_checks import check_hot
 from mooring.agent.hypervisor import News, Tell
 from mooring.agent.settings import AgentSettings
 from mooring.agent.simulated_mirrors import SimulatedMirrors
@@ -49,6 +50,8 @@ class SimulatedUnplugging(SimulatedMirrors):
             raise stands_still(server_id, volume_id)
         if known.live and volume_id in self.stubborn:
             raise keeps_disk(server_id, volume_id)
+        if known.live:
+            check_hot(server_id, volume_id, known.bus)
         guest.disks.remove(known)
         if known.live:
             say(guest, f"disk {known.device.removeprefix('/dev/')} gone")

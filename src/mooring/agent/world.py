@@ -16,11 +16,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring import typed
+from mooring.agent.device_letters import first_device
 from mooring.agent.limits import AGENT_CONSOLE_BYTES
 from mooring.agent.sources import FileSource, NetworkSource, Source
-from mooring.agent_api.disks import GuestDisk
+from mooring.agent_api.config_drives import DriveBus
+from mooring.agent_api.disks import DiskBus, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
-from mooring.agent_api.servers import Guest, GuestState, RescueBus, RescueDevice
+from mooring.agent_api.servers import Guest, GuestState, RescueDevice
 from mooring.write_ahead import set_write_ahead
 
 FILE = "simulated.sqlite"
@@ -66,6 +68,7 @@ class SimulatedDisk(Struct, kw_only=True):
     below: list[tuple[str, str]] = []
     """Path and format of the files below, as far as this hypervisor put overlays on them."""
     mirror: SimulatedMirror | None = None
+    bus: DiskBus = "virtio"
     serial: str = ""
     """What the running guest calls it, where that is another volume than it is by now."""
 
@@ -81,7 +84,7 @@ class SimulatedRescue(Struct, frozen=True, kw_only=True):
     image_id: str
     device: str
     kind: RescueDevice = "disk"
-    bus: RescueBus = "virtio"
+    bus: DiskBus = "virtio"
     size_bytes: int
     is_stable: bool
 
@@ -108,6 +111,10 @@ class SimulatedGuest(Struct, kw_only=True):
     rescue: SimulatedRescue | None = None
     swap_bytes: int = 0
     swap_device: str = ""
+    root_bus: DiskBus = "virtio"
+    bus: DiskBus = "virtio"
+    """What its swap disk is on."""
+    drive_bus: DriveBus = "scsi"
     console: str = ""
     said: int = 0
     """How many characters it has written to its console here, with those that are not kept."""
@@ -265,7 +272,9 @@ def say_disk(guest: SimulatedGuest, device: str, size_bytes: int, volume_id: str
 def show(guest: SimulatedGuest) -> Guest:
     """Return a simulated guest as its agent tells of it."""
     boots = (disk.device for disk in guest.disks if disk.boot_index == 0)
-    root = "/dev/vda" if guest.image_id else next(boots, "/dev/vda")
+    root = first_device(guest.root_bus)
+    if not guest.image_id:
+        root = next(boots, root)
     rescue = guest.rescue
     return Guest(
         server_id=guest.server_id,
@@ -302,4 +311,5 @@ def show_disk(disk: SimulatedDisk) -> GuestDisk:
         read_only=disk.read_only,
         live=disk.live,
         persistent=disk.persistent,
+        bus=disk.bus,
     )

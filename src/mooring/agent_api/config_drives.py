@@ -5,9 +5,12 @@ Source: facts/network.md 7.1 and 7.2, facts/compute.md 7.5.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+
+DriveBus = Literal["scsi", "sata", "usb"]
+"""Where the drive, a CD-ROM, is plugged in; virtio has none."""
 
 
 class DriveKey(Struct, frozen=True, kw_only=True):
@@ -26,6 +29,7 @@ class ConfigDrive(Struct, frozen=True, kw_only=True):
 
     devices    disks with a tag, and shares: what the guest finds by it, under which name
     user_data  as the guest is to have it; empty for none
+    bus        of the drive itself, where the guest is made anew; one that is there stays
     """
 
     uuid: str
@@ -38,3 +42,4 @@ class ConfigDrive(Struct, frozen=True, kw_only=True):
     keys: list[DriveKey] = []
     devices: list[dict[str, Any]] = []
     user_data: bytes = b""
+    bus: DriveBus = "scsi"

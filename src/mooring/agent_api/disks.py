@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
 from mooring.errors import Invalid
+
+DiskBus = Literal["virtio", "scsi", "sata", "usb"]
+"""How a disk is connected to its guest. Only virtio, scsi and usb come and go while it runs."""
+
+PLACES_BY_BUS = {"sata": 6, "usb": 15}
+"""What has a place on one guest's bus: ports of q35's SATA controller, ports of an xHCI. Those of
+scsi and virtio are more than a guest may have disks."""
 
 RELEASED = "released"
 """In the detail of an error: the guest has let a disk go, and the host holds on to its backend."""
@@ -65,7 +72,8 @@ class DiskSpec(Struct, frozen=True, kw_only=True):
     """A volume as a disk of a guest.
 
     `device` ("/dev/vdb") is a wish: taken when it is free, else the next free letter is used.
-    `boot_index` 0 boots first; None never boots.
+    Letters are given by bus: /dev/vda.. on virtio, /dev/sda.. on the others. `boot_index` 0 boots
+    first; None never boots.
     """
 
     volume_id: str
@@ -77,6 +85,7 @@ class DiskSpec(Struct, frozen=True, kw_only=True):
     """The guest may only read it, as it may when the connection's `access_mode` is `ro`."""
     shareable: bool = False
     """Several guests may have the volume at once (multiattach)."""
+    bus: DiskBus = "virtio"
 
 
 class GuestDisk(Struct, frozen=True, kw_only=True):
@@ -94,6 +103,7 @@ class GuestDisk(Struct, frozen=True, kw_only=True):
     """The running guest has it."""
     persistent: bool = True
     """The definition that the next start uses has it."""
+    bus: DiskBus = "virtio"
 
 
 class Unplugged(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from mooring.agent_api.config_drives import ConfigDrive
-from mooring.agent_api.disks import DiskSpec, GuestDisk
+from mooring.agent_api.disks import DiskBus, DiskSpec, GuestDisk
 from mooring.agent_api.guest_shares import GuestShare
 
 GuestState = Literal[
@@ -20,7 +20,6 @@ prelaunched: it is on its way to this host; migrated: it went to another one and
 
 
 RescueDevice = Literal["disk", "cdrom"]
-RescueBus = Literal["virtio", "scsi", "sata", "usb"]
 
 
 class RootDisk(Struct, frozen=True, kw_only=True):
@@ -43,12 +42,13 @@ class RescueDisk(Struct, frozen=True, kw_only=True):
 
     `device` and `bus` follow the image's `hw_rescue_device` and `hw_rescue_bus`. A CD-ROM is read
     only, and there is none on virtio. With `is_stable` the guest's own disks keep their names; else
-    this one is /dev/vda and the root disk /dev/vdb.
+    this one is the first of its letters (/dev/vda), and the root disk comes second where it has the
+    same ones (/dev/vdb).
     """
 
     image_id: str
     device: RescueDevice = "disk"
-    bus: RescueBus = "virtio"
+    bus: DiskBus = "virtio"
     is_stable: bool = False
 
 
@@ -76,6 +76,10 @@ class ServerSpec(Struct, frozen=True, kw_only=True):
     """What the guest is told on a drive of its own; None for a guest without one."""
     swap_mib: int = 0
     """How large its swap disk on the host is; 0 for none. One of that size is kept."""
+    root_bus: DiskBus = "virtio"
+    """What its root disk on the host is on."""
+    bus: DiskBus = "virtio"
+    """What its swap disk is on, and what it is ready for: disks that are plugged in later."""
 
 
 class PowerRequest(Struct, frozen=True, kw_only=True):

@@ -7,15 +7,19 @@ looked at before and after, so each function may be repeated from any point.
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import libvirt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent.device_names import DEVICE_PREFIX, choose_device
-from mooring.agent.hypervisor import DiskPlan, check_attachment, check_disks, share_in_use
-from mooring.agent.libvirt import domain_xml, share_devices, swapped
+from mooring.agent.device_letters import prefix_of
+from mooring.agent.device_names import choose_device
+from mooring.agent.disk_checks import check_attachment, check_disks, check_hot
+from mooring.agent.hypervisor import DiskPlan, share_in_use
+from mooring.agent.libvirt import disk_addresses, domain_xml, share_devices, swapped
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
+from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.sources import FileSource, Source
 from mooring.errors import Bug, NoCapacity
 
@@ -73,14 +77,15 @@ def plug(domain: Any, server_id: str, disk: DiskPlan, *, direct: bool) -> str:
     for one in (in_live, in_config):
         if one is not None:
             check_attachment(server_id, disk.volume_id, one.attachment_id, disk.attachment_id)
-    device = known.device if known else choose_device(disk.device, places.taken)
+    device = known.device if known else choose_device(disk.device, places.taken, disk.bus)
     if device is None:
-        raise NoCapacity(f"The guest has disks at all letters from {DEVICE_PREFIX}a on.")
+        raise NoCapacity(f"The guest has disks at all letters from {prefix_of(disk.bus)}a on.")
     flags = 0 if in_config else CONFIG
     if places.live is not None and in_live is None:
+        check_hot(server_id, disk.volume_id, disk.bus)
         flags |= LIVE
     if flags:
-        domain.attachDeviceFlags(domain_xml.build_disk(disk, device, direct=direct), flags)
+        domain.attachDeviceFlags(_placed(domain, disk, device, direct=direct), flags)
     return device
 
 
@@ -90,6 +95,7 @@ def ask_to_let_go(domain: Any, volume_id: str, attachment_id: str = "") -> bool:
     held = places.live.disk(volume_id, attachment_id) if places.live else None
     if held is None:
         return True
+    check_hot(domain.UUIDString(), volume_id, held.bus)
     try:
         domain.detachDeviceFlags(_named(held), LIVE)
     except libvirt.libvirtError as error:
@@ -127,8 +133,7 @@ def give_back(domain: Any, volume_id: str) -> bool:
     swapped.prune(domain)
     direct = opens_directly(defined.source)
     plan = replace(plan_of(defined), boot_index=defined.boot_index)
-    xml = domain_xml.build_disk(plan, defined.device, direct=direct)
-    domain.attachDeviceFlags(xml, LIVE)
+    domain.attachDeviceFlags(_placed(domain, plan, defined.device, direct=direct), LIVE)
     return True
 
 
@@ -160,6 +165,13 @@ def opens_directly(*sources: Source) -> bool:
     return True
 
 
+def _placed(domain: Any, disk: DiskPlan, device: str, *, direct: bool) -> str:
+    """Return the XML by which a disk is plugged in. Raises NoCapacity: its bus has no place."""
+    element = domain_xml.disk_element(disk, device, direct=direct)
+    disk_addresses.give(element, parse(domain.XMLDesc(INACTIVE)))
+    return ET.tostring(element, encoding="unicode")
+
+
 def _named(disk: DefinedDisk) -> str:
     """Return the XML by which libvirt finds a disk: its target."""
     return domain_xml.build_disk(plan_of(disk), disk.device, direct=False)
@@ -173,4 +185,5 @@ def plan_of(disk: DefinedDisk) -> DiskPlan:
         source=disk.source,
         read_only=disk.read_only,
         shareable=disk.shareable,
+        bus=disk.bus,
     )

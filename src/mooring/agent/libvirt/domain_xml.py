@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent.device_names import DEVICE_PREFIX, PORTS, assign_devices, name_swap
+from mooring.agent.device_letters import first_device
+from mooring.agent.device_names import PORTS, assign_devices, name_root, name_swap
 from mooring.agent.hypervisor import DiskPlan, GuestPlan
 from mooring.agent.libvirt import (
+    disk_addresses,
     disk_sources,
     drive_devices,
     network_devices,
@@ -37,6 +39,7 @@ from mooring.agent.libvirt.xml_words import (
     read_text,
 )
 from mooring.agent.sources import Source
+from mooring.agent_api.disks import DiskBus
 from mooring.agent_api.guest_shares import GuestShare
 from mooring.agent_api.moves import Arrival
 
@@ -70,6 +73,7 @@ class DefinedDisk(Struct, frozen=True, kw_only=True):
     """Whether it is the root disk on the host."""
     is_swap: bool = False
     """Whether it is the swap disk on the host."""
+    bus: DiskBus = "virtio"
 
 
 class Definition(Struct, frozen=True, kw_only=True):
@@ -105,7 +109,7 @@ class Definition(Struct, frozen=True, kw_only=True):
         order = sorted(
             (disk.boot_index, disk.device) for disk in self.disks if disk.boot_index is not None
         )
-        return order[0][1] if order else f"{DEVICE_PREFIX}a"
+        return order[0][1] if order else first_device("virtio")
 
 
 def domain_name(server_id: str) -> str:
@@ -136,7 +140,9 @@ def build_domain(plan: GuestPlan, machine: Machine) -> str:
     if plan.network == "auto":
         network_devices.put(domain, plan.server_id)
     if plan.has_drive:
-        drive_devices.put(domain, str(machine.drive))
+        drive_devices.put(domain, str(machine.drive), plan.drive_bus)
+    disk_addresses.ready(domain, plan.bus)
+    disk_addresses.give_all(domain)
     share_devices.put(domain, plan.shares)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode") + "\n"
@@ -177,7 +183,7 @@ def replace_disk(xml: str, volume_id: str, new: DiskPlan, *, direct: bool) -> st
         old = read_disk(element)
         if old.volume_id != volume_id:
             continue
-        placed = replace(_defined(new, old.device), boot_index=old.boot_index)
+        placed = replace(_defined(new, old.device), boot_index=old.boot_index, bus=old.bus)
         made = _disk(placed, direct=direct)
         made.extend(element.findall("address"))
         devices.insert(list(devices).index(element), made)
@@ -288,16 +294,16 @@ def _devices(plan: GuestPlan, machine: Machine) -> ET.Element:
 
 
 def _disks(plan: GuestPlan) -> Iterator[DefinedDisk]:
+    own = plan.root.bus if plan.root is not None else None
+    root, name = name_root(plan.disks, own), ""
     if plan.root is not None:
         yield DefinedDisk(
-            device=f"{DEVICE_PREFIX}a",
-            source=plan.root.source,
-            boot_index=0,
+            device=root, source=plan.root.source, boot_index=0, is_root=True, bus=plan.root.bus
         )
-    name = name_swap(plan.disks) if plan.swap is not None else ""
     if plan.swap is not None:
-        yield DefinedDisk(device=name, source=plan.swap.source, is_swap=True)
-    devices = assign_devices(plan.disks, has_root=plan.root is not None, swap=name)
+        name = name_swap(plan.disks, plan.bus, root=root)
+        yield DefinedDisk(device=name, source=plan.swap.source, is_swap=True, bus=plan.bus)
+    devices = assign_devices(plan.disks, own=own, swap=name)
     for disk, device in zip(plan.disks, devices, strict=True):
         yield _defined(disk, device)
 
@@ -311,12 +317,13 @@ def _defined(disk: DiskPlan, device: str) -> DefinedDisk:
         boot_index=disk.boot_index,
         read_only=disk.read_only,
         shareable=disk.shareable,
+        bus=disk.bus,
     )
 
 
 def _disk(disk: DefinedDisk, *, direct: bool) -> ET.Element:
     element = disk_sources.build(disk.source, direct=direct)
-    ET.SubElement(element, "target", dev=disk.device.removeprefix("/dev/"), bus="virtio")
+    ET.SubElement(element, "target", dev=disk.device.removeprefix("/dev/"), bus=disk.bus)
     if disk.volume_id:
         add_text(element, "serial", disk.volume_id)
     if disk.read_only:
@@ -357,4 +364,5 @@ def read_disk(element: ET.Element) -> DefinedDisk:
         shareable=element.find("shareable") is not None,
         is_root=named == _ROOT_ALIAS,
         is_swap=named == _SWAP_ALIAS,
+        bus=cast("DiskBus", target.get("bus", "virtio")),
     )

@@ -1,48 +1,41 @@
 """The config drive in a domain's XML: a CD-ROM, so that no other disk has another name for it.
 
-It is on a virtio-scsi controller: kernels made for virtual machines, Debian's for one, have no
-driver for the SATA controller of q35 (ADR 14). The controller is plugged into no port, as all of
-these are for what comes while the guest runs.
+It is on a virtio-scsi controller, unless its image asks for another bus: kernels made for virtual
+machines, Debian's for one, have no driver for the SATA controller of q35 (ADR 14).
 """
 
 from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+from mooring.agent.libvirt import disk_addresses
 from mooring.agent.libvirt.xml_words import child, parse
+from mooring.agent_api.config_drives import DriveBus
 
 _ALIAS = "ua-config-drive"
-_CONTROLLER = "controller[@type='scsi']"
-_SLOT = "0x10"
-"""Of the root bus. libvirt fills it from the first slot on, with ports."""
+_DEVICE = "sdaa"
+"""Behind all letters that other disks may have. Guests call it sr0."""
 
 
-def put(domain: ET.Element, path: str) -> None:
+def put(domain: ET.Element, path: str, bus: DriveBus = "scsi") -> None:
     """Give a definition a config drive, which it has not yet."""
     devices = child(domain, "devices")
-    put_controller(devices)
     drive = ET.SubElement(devices, "disk", type="file", device="cdrom")
     ET.SubElement(drive, "driver", name="qemu", type="raw")
     ET.SubElement(drive, "source", file=path)
-    ET.SubElement(drive, "target", dev="sda", bus="scsi")
+    ET.SubElement(drive, "target", dev=_DEVICE, bus=bus)
     ET.SubElement(drive, "readonly")
     ET.SubElement(drive, "alias", name=_ALIAS)
 
 
-def put_controller(devices: ET.Element) -> None:
-    """See that there is a controller for what is on scsi."""
-    if devices.find(_CONTROLLER) is not None:
-        return
-    controller = ET.SubElement(devices, "controller", type="scsi", index="0", model="virtio-scsi")
-    place = {"domain": "0x0000", "bus": "0x00", "slot": _SLOT, "function": "0x0"}
-    ET.SubElement(controller, "address", {"type": "pci", **place})
-
-
-def drop_controller(devices: ET.Element) -> None:
-    """Remove the controller of scsi, unless something is on it."""
-    controller = devices.find(_CONTROLLER)
-    if controller is not None and devices.find("disk/target[@bus='scsi']") is None:
-        devices.remove(controller)
+def rename(domain: ET.Element) -> None:
+    """Give a config drive the name that it has today: an agent of before called it sda."""
+    for drive in filter(is_drive, domain.findall("devices/disk")):
+        target = child(drive, "target")
+        if target.get("dev") != _DEVICE:
+            target.set("dev", _DEVICE)
+            for address in drive.findall("address"):
+                drive.remove(address)
 
 
 def is_drive(disk: ET.Element) -> bool:
@@ -67,6 +60,7 @@ def add(xml: str, path: str) -> str | None:
     if find(domain):
         return None
     put(domain, path)
+    disk_addresses.give_all(domain)
     return ET.tostring(domain, encoding="unicode")
 
 

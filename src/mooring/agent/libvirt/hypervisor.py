@@ -19,6 +19,7 @@ import libvirt
 import structlog
 
 from mooring.agent import config_drives, swap_disks
+from mooring.agent.disk_checks import check_disks
 from mooring.agent.guest_files import ROOT_FORMAT
 from mooring.agent.hypervisor import (
     GONE,
@@ -27,7 +28,6 @@ from mooring.agent.hypervisor import (
     News,
     RootPlan,
     Tell,
-    check_disks,
 )
 from mooring.agent.hypervisor_memory import Way
 from mooring.agent.image_locks import open_elsewhere

@@ -10,9 +10,8 @@ from xml.etree import ElementTree as ET
 
 from msgspec import Struct
 
-from mooring.agent.libvirt import disk_sources, drive_devices, usb_devices
+from mooring.agent.libvirt import disk_sources
 from mooring.agent.libvirt.xml_words import GUEST, child, parse, printable
-from mooring.agent.rescues import BESIDE_DRIVE
 
 if TYPE_CHECKING:
     from mooring.agent.rescues import RescuePlan
@@ -52,7 +51,7 @@ def read_image(xml: str) -> str:
 def put(domain: ET.Element, plan: RescuePlan, device: str, *, direct: bool) -> None:
     """Give a definition the disk, which it has not yet, as the one thing that it boots from.
 
-    `device` is its name where it is on virtio.
+    `device` is its name. Where it is plugged in, `disk_addresses` says.
     """
     guest, devices = child(domain, GUEST), child(domain, "devices")
     guest.set(_IMAGE, printable(plan.image_id))
@@ -60,23 +59,16 @@ def put(domain: ET.Element, plan: RescuePlan, device: str, *, direct: bool) -> N
     for disk in devices.findall("disk"):
         for boot in disk.findall("boot"):
             disk.remove(boot)
-    if plan.bus == "scsi":
-        drive_devices.put_controller(devices)
-    if plan.bus == "usb":
-        usb_devices.put_controller(devices)
-    # The machine has a SATA controller of its own.
-    devices.append(_build(plan, device if plan.bus == "virtio" else BESIDE_DRIVE, direct=direct))
+    devices.append(_build(plan, device, direct=direct))
 
 
 def remove(domain: ET.Element) -> None:
-    """Take the disk out of a definition, and what it alone needed. Nothing boots the guest then."""
+    """Take the disk out of a definition. Nothing boots the guest then."""
     guest, devices = child(domain, GUEST), child(domain, "devices")
     for name in (_IMAGE, _STABLE):
         guest.attrib.pop(name, None)
     for disk in filter(is_rescue, devices.findall("disk")):
         devices.remove(disk)
-        drive_devices.drop_controller(devices)
-        usb_devices.drop_controller(devices)
 
 
 def _build(plan: RescuePlan, device: str, *, direct: bool) -> ET.Element:

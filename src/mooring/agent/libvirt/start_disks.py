@@ -9,10 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from mooring.agent.device_names import assign_devices, choose_device, name_swap, root_device
-from mooring.agent.libvirt import domain_xml, network_devices, rescue_devices, serial_devices
+from mooring.agent.device_letters import first_device
+from mooring.agent.device_names import assign_devices, choose_device, name_root, name_swap
+from mooring.agent.libvirt import (
+    disk_addresses,
+    domain_xml,
+    drive_devices,
+    network_devices,
+    rescue_devices,
+    serial_devices,
+)
 from mooring.agent.libvirt.xml_words import GUEST, child, parse
-from mooring.agent.rescues import no_name
+from mooring.agent.rescues import BESIDE_DISKS, no_name
 from mooring.errors import NoCapacity
 
 if TYPE_CHECKING:
@@ -28,10 +36,12 @@ def replace_volumes(xml: str, disks: tuple[DiskPlan, ...], *, direct: bool) -> s
     network_devices.restrict(domain)
     serial_devices.open_up(domain)
     rescue = rescue_devices.find(domain)
-    _replace(domain, disks, direct=direct, is_second=rescue is not None and not rescue.is_stable)
+    first = rescue.device if rescue is not None and not rescue.is_stable else ""
+    _replace(domain, disks, direct=direct, first=first)
     if rescue is not None:
         for element in domain_xml.find_disks(domain):
             _set_boot(element, boots=False)
+    disk_addresses.give_all(domain)
     return ET.tostring(domain, encoding="unicode")
 
 
@@ -46,36 +56,43 @@ def replace_start(
     network_devices.restrict(domain)
     serial_devices.open_up(domain)
     rescue_devices.remove(domain)
-    is_second = rescue is not None and not rescue.is_stable
-    names = _replace(domain, disks, direct=direct, is_second=is_second)
-    if rescue is None:
-        return ET.tostring(domain, encoding="unicode")
-    device = root_device() if is_second else choose_device("", {*names})
-    if device is None and rescue.bus == "virtio":
-        raise NoCapacity(no_name(child(domain, GUEST).get("name", "")))
-    rescue_devices.put(domain, rescue, device or "", direct=direct)
+    first = first_device(rescue.bus) if rescue is not None and not rescue.is_stable else ""
+    names = _replace(domain, disks, direct=direct, first=first)
+    if rescue is not None:
+        device = first or _name_last(rescue, names)
+        if device is None:
+            raise NoCapacity(no_name(child(domain, GUEST).get("name", "")))
+        rescue_devices.put(domain, rescue, device, direct=direct)
+    disk_addresses.give_all(domain)
     return ET.tostring(domain, encoding="unicode")
 
 
+def _name_last(rescue: RescuePlan, names: Sequence[str]) -> str | None:
+    """Return the name of a rescue disk behind a guest's own disks, None when none is left."""
+    return choose_device("", {*names}) if rescue.bus == "virtio" else BESIDE_DISKS
+
+
 def _replace(
-    domain: ET.Element, disks: Sequence[DiskPlan], *, direct: bool, is_second: bool
+    domain: ET.Element, disks: Sequence[DiskPlan], *, direct: bool, first: str
 ) -> list[str]:
     """Put volumes in the place of those that a definition has; return the names of all disks."""
-    devices, given = child(domain, "devices"), tuple(disks)
-    root, swap = "", ""
-    for element in domain_xml.find_disks(domain):
-        known = domain_xml.read_disk(element)
-        if known.volume_id:
-            devices.remove(element)
-        elif known.is_swap:
-            swap = name_swap(given, is_second=is_second)
+    drive_devices.rename(domain)
+    devices = child(domain, "devices")
+    there = [(one, domain_xml.read_disk(one)) for one in domain_xml.find_disks(domain)]
+    own_root = next((known for _, known in there if known.is_root), None)
+    own = None if own_root is None else own_root.bus
+    root, swap = name_root(disks, own, first=first), ""
+    for element, known in there:
+        if known.is_swap:
+            swap = name_swap(disks, known.bus, root=root, first=first)
             _rename(element, swap)
-        else:
-            root = root_device(is_second=is_second)
+        elif known.is_root:
             _rename(element, root)
             _set_boot(element, boots=True)
-    assigned = assign_devices(given, has_root=bool(root), is_second=is_second, swap=swap)
-    for plan, device in zip(given, assigned, strict=True):
+        else:
+            devices.remove(element)
+    assigned = assign_devices(disks, own=own, first=first, swap=swap)
+    for plan, device in zip(disks, assigned, strict=True):
         devices.append(domain_xml.disk_element(plan, device, direct=direct))
     return [name for name in (root, swap, *assigned) if name]
 

@@ -140,6 +140,7 @@ def _show_disk(disk: DefinedDisk, *, live: bool, persistent: bool) -> GuestDisk:
         volume_id=disk.volume_id,
         attachment_id=disk.attachment_id,
         device=disk.device,
+        bus=disk.bus,
         path=path,
         format=disk_format,
         boot_index=disk.boot_index,

@@ -1,4 +1,4 @@
-"""The USB controller in a domain's XML, which a guest has only while something is on it.
+"""The USB controller in a domain's XML, which a guest has only if something is, or may come on it.
 
 It has a place of its own on the root bus, as the one of scsi has: ports are for what comes later.
 """
@@ -6,6 +6,8 @@ It has a place of its own on the root bus, as the one of scsi has: ports are for
 from __future__ import annotations
 
 from xml.etree import ElementTree as ET
+
+from mooring.agent_api.disks import PLACES_BY_BUS
 
 _CONTROLLER = "controller[@type='usb']"
 _SLOT = "0x11"
@@ -17,9 +19,8 @@ def put_controller(devices: ET.Element) -> None:
 
 
 def drop_controller(devices: ET.Element) -> None:
-    """Let a guest have none again, unless something is on it."""
-    if devices.find("disk/target[@bus='usb']") is None:
-        _replace(devices, "none")
+    """Let a guest have none again."""
+    _replace(devices, "none")
 
 
 def _replace(devices: ET.Element, model: str) -> None:
@@ -31,5 +32,6 @@ def _replace(devices: ET.Element, model: str) -> None:
         devices.remove(one)
     controller = ET.SubElement(devices, "controller", type="usb", index="0", model=model)
     if model != "none":
+        controller.set("ports", str(PLACES_BY_BUS["usb"]))
         place = {"domain": "0x0000", "bus": "0x00", "slot": _SLOT, "function": "0x0"}
         ET.SubElement(controller, "address", {"type": "pci", **place})

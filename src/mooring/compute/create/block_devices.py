@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.compute.volumes import buses
 from mooring.errors import Conflict, Forbidden, Invalid
 from mooring.limits import AGENT_DISKS
 
 if TYPE_CHECKING:
+    from mooring.agent_api.config_drives import DriveBus
+    from mooring.agent_api.disks import DiskBus
     from mooring.clients.volume import Volume
+    from mooring.compute.tables import Server
 
 MAX_LOCAL_DEVICES = 3
 """Local disks that one server may have (facts/compute.md 3.3)."""
-BUSES = frozenset({"fdc", "ide", "sata", "scsi", "usb", "virtio", "xen", "lxc", "uml"})
 _DEVICE = re.compile(r"^/dev/x{0,1}[a-z]{0,1}d{0,1}([a-z]+)[0-9]*$")
 _SOURCES = frozenset({"volume", "image", "snapshot", "blank"})
 
@@ -48,6 +51,10 @@ class Wanted(Struct, frozen=True, kw_only=True):
     disk_gib: int
     ephemeral_gib: int
     swap_mib: int
+    disk_bus: DiskBus = "virtio"
+    """What disks are on whose items say nothing, and the swap disk."""
+    drive_bus: DriveBus | None = None
+    """What its config drive is on; None without one."""
 
     @property
     def has_swap(self) -> bool:
@@ -70,12 +77,20 @@ def plan(
         _check_item(item, wanted, volumes)
     _check_once(found)
     ordered = sorted(found, key=lambda item: (not is_root(item), item.destination_type == "volume"))
-    return _name(ordered, has_swap=wanted.has_swap)
+    swap = wanted.disk_bus if wanted.has_swap else None
+    beside = [bus for bus in (swap, wanted.drive_bus) if bus is not None]
+    buses.check_places([*beside, *(bus_of(item, wanted.disk_bus) for item in ordered)])
+    return _name(ordered, wanted.disk_bus, has_swap=wanted.has_swap)
 
 
 def is_root(item: NewBlockDevice) -> bool:
     """Whether the guest boots from this one."""
     return item.boot_index == 0
+
+
+def bus_of(item: NewBlockDevice, usual: DiskBus) -> DiskBus:
+    """Return what a disk is on, `usual` where its item says nothing."""
+    return buses.BUSES.get(item.disk_bus or "", usual)
 
 
 def check_device_name(name: str) -> None:
@@ -85,13 +100,13 @@ def check_device_name(name: str) -> None:
 
 
 def choose_device_name(
-    used: Collection[str], *, requested: str | None = None, root: str = "/dev/vda"
+    used: Collection[str], bus: str = "virtio", *, requested: str | None = None
 ) -> str:
-    """Return the name for one more disk: the one asked for, else the next free letter.
+    """Return the name for one more disk: the one asked for, else the next free letter of its bus.
 
-    A requested name gets the root device's prefix. Raises Conflict when it is in use.
+    A requested name gets the prefix of the bus. Raises Conflict when it is in use.
     """
-    prefix = root.rstrip("0123456789")[:-1]
+    prefix = buses.prefix_of(bus)
     if requested:
         check_device_name(requested)
         match = _DEVICE.match(requested)
@@ -108,13 +123,13 @@ def choose_device_name(
     return prefix + _letters(count)
 
 
-def names_in_use(names: Collection[str | None], *, has_swap: bool) -> list[str]:
+def names_in_use(names: Collection[str | None], server: Server) -> list[str]:
     """Return the names that are taken of a server's disks, where its volumes have these.
 
     Its swap disk has the first name that none of them has: its host chooses so.
     """
     used = [name for name in names if name]
-    return [*used, choose_device_name(used)] if has_swap else used
+    return [*used, choose_device_name(used, server.disk_bus)] if server.swap_mib else used
 
 
 def check_count(present: int, most: int) -> None:
@@ -231,8 +246,10 @@ def _refuse_form(item: NewBlockDevice) -> str:
 
 
 def _refuse_device(item: NewBlockDevice) -> str:
-    if item.disk_bus and item.disk_bus not in BUSES:
-        return f"unknown disk bus {item.disk_bus}."
+    if item.disk_bus and item.disk_bus not in buses.BUSES:
+        return (
+            f"unknown disk bus {item.disk_bus[:64]}; disks are on one of {', '.join(buses.BUSES)}."
+        )
     if item.device_type == "lun":
         return "device_type lun would need storage that speaks SCSI to the guest; use disk."
     if item.device_type not in {None, "", "disk"}:
@@ -278,17 +295,26 @@ def _check_once(items: Sequence[NewBlockDevice]) -> None:
         raise Invalid("Block Device Mapping is Invalid: one volume is named twice.")
 
 
-def _name(items: Sequence[NewBlockDevice], *, has_swap: bool) -> list[NewBlockDevice]:
+def _say_bus(item: NewBlockDevice, usual: DiskBus) -> str | None:
+    """Return how a disk's row says its bus; of one on the host the server says it, too."""
+    if item.destination_type == "local" or (not item.disk_bus and usual == "virtio"):
+        return item.disk_bus
+    return bus_of(item, usual)
+
+
+def _name(
+    items: Sequence[NewBlockDevice], usual: DiskBus, *, has_swap: bool
+) -> list[NewBlockDevice]:
     """Give the disks their names; a swap disk has the one behind what else lies on the host."""
     named: list[NewBlockDevice] = []
     used: set[str] = set()
     for item in items:
         if has_swap and not is_root(item) and item.destination_type == "volume":
-            used, has_swap = {*used, choose_device_name(used)}, False
+            used, has_swap = {*used, choose_device_name(used, usual)}, False
         if item.device_name:
             text = item.device_name
             check_device_name(text if text.startswith("/dev/") else f"/dev/{text}")
-        name = choose_device_name(used)
+        name = choose_device_name(used, bus_of(item, usual))
         used.add(name)
-        named.append(replace(item, device_name=name))
+        named.append(replace(item, device_name=name, disk_bus=_say_bus(item, usual)))
     return named

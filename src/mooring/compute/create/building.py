@@ -10,16 +10,18 @@ from msgspec.structs import replace
 from mooring.compute.create import block_devices, gathering
 from mooring.compute.create.new_rows import Batch, build
 from mooring.compute.create.requests import Created, Material
+from mooring.compute.drives import config_drives
 from mooring.compute.flavors import flavors
 from mooring.compute.groups import groups
 from mooring.compute.hosts import hosts
 from mooring.compute.quotas import quota
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import buses, devices
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound, OverQuota
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from mooring.agent_api.config_drives import DriveBus
     from mooring.clients.image import Image
     from mooring.compute.create.requests import NewServer
     from mooring.compute.service import Compute
@@ -74,6 +76,8 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
         disk_gib=flavor.disk_gib,
         ephemeral_gib=flavor.ephemeral_gib,
         swap_mib=flavor.swap_mib,
+        disk_bus=buses.of_image(material.properties),
+        drive_bus=_find_drive_bus(compute, request, material),
     )
     most = compute.settings.max_disks
     block_devices.check_total(request.block_devices, wanted.image_id, most, swap=wanted.has_swap)
@@ -86,6 +90,14 @@ def _plan(tx: Session, compute: Compute, who: Who, request: NewServer, material:
     quota.check_metadata(tx, who.project_id, len(request.metadata))
     count = _fit(tx, who, request, flavor)
     return Batch(who, request, material, flavor, disks, count, "", old_calls=by_old_calls)
+
+
+def _find_drive_bus(compute: Compute, request: NewServer, material: Material) -> DriveBus | None:
+    """Return what the config drive is to be on, None for a server without. Raises Invalid."""
+    bus = buses.of_drive(material.properties)
+    forced = compute.settings.force_config_drive
+    asked = request.config_drive or config_drives.asks_for_one(material.properties)
+    return bus if forced or asked else None
 
 
 def _fit(tx: Session, who: Who, request: NewServer, flavor: Flavor) -> int:

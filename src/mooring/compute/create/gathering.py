@@ -35,7 +35,8 @@ async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewSer
     material = Material(image)
     for item in request.block_devices:
         if item.source_type == "image" and item.uuid and item.uuid != request.image_id:
-            _check_data(await _show_image(compute, who, item.uuid))
+            material.images[item.uuid] = await _show_image(compute, who, item.uuid)
+            _check_data(material.images[item.uuid])
         elif item.source_type == "volume" and item.uuid:
             material.volumes[item.uuid] = await _show_volume(compute, who, item.uuid)
             there = await compute.volumes.find_attachments(who, volume_id=item.uuid)
@@ -50,7 +51,25 @@ async def gather(compute: Compute, who: Who, request: NewServer) -> tuple[NewSer
     disks = [_sized(item, material) for item in request.block_devices]
     if image is not None and any(_is_made_of(item, image) for item in disks):
         _check_data(image)
-    return replace(request, block_devices=disks), material
+    properties = await _find_properties(compute, who, material, disks)
+    return replace(request, block_devices=disks), replace(material, properties=properties)
+
+
+async def _find_properties(
+    compute: Compute, who: Who, material: Material, disks: list[NewBlockDevice]
+) -> dict[str, str]:
+    """Return the properties of the image, also of the one that a root volume was, or is made of."""
+    if material.image is not None:
+        return image_devices.without_own(material.image.properties)
+    root = next((item for item in disks if block_devices.is_root(item)), None)
+    if root is None or not root.uuid:
+        return {}
+    if image := material.images.get(root.uuid):
+        return image_devices.without_own(image.properties)
+    if snapshot := material.snapshots.get(root.uuid):
+        return dict((await _show_volume(compute, who, snapshot.volume_id)).volume_image_metadata)
+    volume = material.volumes.get(root.uuid)
+    return dict(volume.volume_image_metadata) if volume else {}
 
 
 def _disks_of(request: NewServer, image: Image | None) -> list[NewBlockDevice]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import re
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from sqlalchemy import insert
 
 from mooring.compute.actions import actions
-from mooring.compute.create import image_devices
+from mooring.compute.create import block_devices
 from mooring.compute.create.sagas.create_notes import CreateServer, NewDisk
 from mooring.compute.create.sagas.create_server import CREATE_SERVER
 from mooring.compute.drives import config_drives
 from mooring.compute.flavors import sizes
 from mooring.compute.keypairs import keypairs
 from mooring.compute.tables import BlockDevice, Flavor, Server, ServerMetadata, ServerTag
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import buses, devices
 from mooring.store.loaded import Adding
 
 if TYPE_CHECKING:
@@ -84,7 +84,8 @@ def _traits(batch: Batch, *, has_drive: bool) -> list[str]:
     shared = any(volume.multiattach for volume in batch.material.volumes.values())
     tagged = any(item.tag for item in batch.disks) and not has_drive
     needed = [name for name, needed in ((TAGGING, tagged), (devices.SHARING, shared)) if needed]
-    return [*needed, *config_drives.traits_of(has_drive=has_drive)]
+    on = buses.traits_of(*(buses.BUSES[item.disk_bus] for item in batch.disks if item.disk_bus))
+    return [*needed, *on, *config_drives.traits_of(has_drive=has_drive)]
 
 
 def hostname_of(name: str, server_id: str) -> str:
@@ -97,7 +98,7 @@ def hostname_of(name: str, server_id: str) -> str:
 def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Server:
     request, who, flavor, now = batch.request, batch.who, batch.flavor, compute.clock.now()
     key = keypairs.visible(tx, who.user_id, request.key_name) if request.key_name else None
-    root, properties = batch.disks[0], _image_properties(batch)
+    root, properties = batch.disks[0], batch.material.properties
     forced = compute.settings.force_config_drive or config_drives.asks_for_one(properties)
     return Server(
         id=server_id,
@@ -120,6 +121,7 @@ def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Serv
         access_ip_v4=request.access_ip_v4,
         access_ip_v6=request.access_ip_v6,
         root_device_name=root.device_name,
+        **_buses(root, properties),
         reservation_id=batch.reservation_id,
         scheduler_hints=request.scheduler_hints,
         trusted_certificates=request.trusted_certificates,
@@ -129,13 +131,14 @@ def _server(tx: Session, compute: Compute, batch: Batch, server_id: str) -> Serv
     )
 
 
-def _image_properties(batch: Batch) -> dict[str, Any]:
-    """Return the properties of the image, also of the one that a root volume was made from."""
-    image, root = batch.material.image, batch.disks[0]
-    if image is not None:
-        return image_devices.without_own(image.properties)
-    volume = batch.material.volumes.get(root.uuid or "")
-    return dict(volume.volume_image_metadata) if volume else {}
+def _buses(root: NewBlockDevice, properties: dict[str, str]) -> dict[str, str]:
+    """Return the columns that say what a server's disks are on."""
+    usual = buses.of_image(properties)
+    return {
+        "root_bus": block_devices.bus_of(root, usual),
+        "disk_bus": usual,
+        "cdrom_bus": buses.of_drive(properties),
+    }
 
 
 def _add_labels(tx: Session, request: NewServer, server_id: str) -> None:
@@ -172,6 +175,7 @@ def _device(
         known=batch.material.known.get(row.volume_id or "", []),
         volume_id=row.volume_id or "",
         beside=snapshot.volume_id if snapshot else "",
+        bus=buses.of_row(row),
     )
 
 

@@ -64,5 +64,9 @@ class Material(Struct, frozen=True):
     snapshots: dict[str, Snapshot] = {}
     known: dict[str, list[str]] = {}
     """Attachments that each volume has already."""
+    images: dict[str, Image] = {}
+    """Those that volumes are to be made of, but for the servers' own."""
     old_calls: bool = False
     """Whether the volume service offers no attachments."""
+    properties: dict[str, str] = {}
+    """Of the image that the servers boot from, also through their root volume."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
 from mooring.agent_api.images import ImageSpec
 from mooring.agent_api.servers import RootDisk, ServerSpec
 from mooring.compute.hosts import guests
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mooring.agent_api.config_drives import ConfigDrive
     from mooring.agent_api.disks import DiskSpec
@@ -26,8 +27,12 @@ def specify_guest(
     drive: ConfigDrive | None,
     name: str = "",
     power: Literal["on", "off"] = "on",
+    before: Mapping[str, Any] = MappingProxyType({}),
 ) -> ServerSpec:
-    """Return a server as its host takes it; without an `image_id` it boots from a volume."""
+    """Return a server as its host takes it; without an `image_id` it boots from a volume.
+
+    `before`: columns of the server as they were, of one that has its former buses.
+    """
     return ServerSpec(
         name=name or server.name,
         vcpus=server.vcpus,
@@ -39,6 +44,8 @@ def specify_guest(
         power=power,
         drive=drive,
         swap_mib=server.swap_mib,
+        root_bus=before.get("root_bus", server.root_bus),
+        bus=before.get("disk_bus", server.disk_bus),
         metadata={
             "project_id": server.project_id,
             "user_id": server.user_id,

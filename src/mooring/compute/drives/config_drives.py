@@ -7,7 +7,7 @@ secrets, so no notes have any of it.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 
@@ -16,13 +16,14 @@ from mooring.compute.hosts import hosts
 from mooring.compute.servers import metadata
 from mooring.compute.shares import mappings
 from mooring.compute.tables import Server
-from mooring.compute.volumes import devices
+from mooring.compute.volumes import buses, devices
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from sqlalchemy.orm import Session
 
+    from mooring.agent_api.config_drives import DriveBus
     from mooring.compute.service import Compute
     from mooring.compute.tables import BlockDevice
     from mooring.saga.define import Run
@@ -64,8 +65,9 @@ def specify(tx: Session, server_id: str, host: str) -> ConfigDrive | None:
         launch_index=server.launch_index,
         meta=metadata.read(tx, server.id),
         keys=_keys(server.key_name, server.public_key),
-        devices=[*_disks(tx, server.id), *_shares(tx, server.id)],
+        devices=[*_disks(tx, server), *_shares(tx, server.id)],
         user_data=_decode(server.user_data or ""),
+        bus=cast("DriveBus", server.cdrom_bus),
     )
 
 
@@ -82,6 +84,7 @@ def before(
         drive,
         name=columns.get("name", drive.name),
         hostname=columns.get("hostname", drive.hostname),
+        bus=columns.get("cdrom_bus", drive.bus),
         meta=drive.meta if meta is None else meta,
     )
     if "key_name" not in columns:
@@ -101,11 +104,13 @@ def _keys(name: str | None, public_key: str | None) -> list[DriveKey]:
     return [DriveKey(name=name, type=kind, data=public_key)]
 
 
-def _disks(tx: Session, server_id: str) -> Iterator[dict[str, Any]]:
+def _disks(tx: Session, server: Server) -> Iterator[dict[str, Any]]:
     """Yield the disks with a tag. A volume has its id for a serial number in the guest."""
-    for row in devices.of_server(tx, server_id):
+    for row in devices.of_server(tx, server.id):
         if row.tag:
-            yield {**_device("disk"), **_serial(row), "tags": [row.tag]}
+            bus = buses.of_row(row) if row.volume_id else server.root_bus
+            where = {} if bus == "virtio" else {"bus": bus}
+            yield {**_device("disk"), **where, **_serial(row), "tags": [row.tag]}
 
 
 def _serial(row: BlockDevice) -> dict[str, str]:

@@ -15,7 +15,7 @@ from mooring.compute.drives import config_drives
 from mooring.compute.hosts import hosts
 from mooring.compute.keypairs import keypairs
 from mooring.compute.quotas import quota
-from mooring.compute.rebuild import rebuild_requests
+from mooring.compute.rebuild import rebuild_requests, rebuilt_buses
 from mooring.compute.rebuild.sagas.rebuild_notes import RebuildServer
 from mooring.compute.rebuild.sagas.rebuild_server import REBUILD_SERVER
 from mooring.compute.rebuild.sagas.renew_server import RENEW_SERVER
@@ -53,7 +53,8 @@ async def rebuild(compute: Compute, who: Who, server_id: str, wanted: Rebuild) -
         action_id = actions.begin(tx, server_id, _ACTION, who, now, saga_id=saga_id)
         states.begin(tx, server, _ACTION, "rebuilding", now)
         notes = _plan(compute, server, host, rows, material)
-        columns = {**wanted.columns, **_of_image(server, host, material.image)}
+        of_image = _of_image(server, host, material.image)
+        columns = {**wanted.columns, **of_image, **rebuilt_buses.find(server, host, rows, material)}
         notes = replace(notes, action_id=action_id)
         notes = _apply(tx, compute, who, replace(wanted, columns=columns), notes)
         saga = REBUILD_SERVER if material.reimages else RENEW_SERVER
@@ -135,6 +136,7 @@ def _apply(
         metadata.replace(tx, server.id, wanted.metadata)
     if values:
         states.change(tx, server.id, compute.clock.now(), **values)
+    devices.name_root(tx, server.id, values.get("root_device_name"), compute.clock.now())
     return replace(notes, before=before, metadata_before=metadata_before)
 
 

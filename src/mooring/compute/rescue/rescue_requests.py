@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from mooring.agent_api.servers import RescueBus, RescueDevice
+from mooring.agent_api.disks import DiskBus
+from mooring.agent_api.servers import RescueDevice
 from mooring.clients.placement import has_trait
 from mooring.compute.images import fitting
 from mooring.compute.tables import BlockDevice, Host, Server
+from mooring.compute.volumes import buses
 from mooring.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
@@ -25,14 +27,6 @@ _DEVICES: dict[str, tuple[RescueDevice, str]] = {
     "cdrom": ("cdrom", "sata"),
 }
 """By `hw_rescue_device`: the device, and the bus of an image that names none."""
-_BUSES: dict[str, RescueBus] = {
-    "virtio": "virtio",
-    "scsi": "scsi",
-    "usb": "usb",
-    "ide": "sata",
-    "sata": "sata",
-}
-"""By `hw_rescue_bus`. Guests are q35 machines: what was IDE is at their SATA controller."""
 _BEFORE = frozenset({("disk", "virtio"), ("disk", "scsi")})
 """What every agent gives that knows of rescues at all."""
 
@@ -42,7 +36,7 @@ class Plan(Struct, frozen=True):
 
     image_id: str
     device: RescueDevice
-    bus: RescueBus
+    bus: DiskBus
     is_stable: bool
 
 
@@ -57,7 +51,7 @@ class Place(Struct, frozen=True):
 async def gather(compute: Compute, who: Who, image_id: str | None, place: Place) -> Plan:
     """Ask the other services, and check what they say.
 
-    Raises Invalid and Conflict, before anything changes.
+    Raises Invalid, Conflict and Forbidden, before anything changes.
     """
     server = place.server
     wanted = image_id or server.image_id
@@ -75,6 +69,7 @@ async def gather(compute: Compute, who: Who, image_id: str | None, place: Place)
         )
     _check_host(place.host, server)
     _check_bus(place.host, server, plan)
+    buses.check_places([plan.bus, *buses.of_server(server, place.rows)])
     root_gib = await _check_volumes(compute, who, place.rows)
     fitting.check(server, image, None if server.image_id else root_gib)
     return plan
@@ -98,12 +93,15 @@ def _read(image: Image) -> Plan:
         )
     device, bus = image.properties.get(_DEVICE), image.properties.get(_BUS)
     kind, usual = _DEVICES.get(device or "disk", (None, "virtio"))
-    where = _BUSES.get(bus or usual)
+    if not device and not bus:
+        # Its disk is the first of all: as one of a server that is made of this image.
+        usual = buses.of_image(image.properties)
+    where = buses.BUSES.get(bus or usual)
     if kind is None or where is None or (kind, where) == ("cdrom", "virtio"):
         raise Invalid(
             f"Image {image.id} asks for a rescue device {device or 'disk'} on {bus or usual}, and "
-            f"guests are rescued with a disk on {', '.join(_BUSES)}, or a cdrom on the same but "
-            f"for virtio. Nothing was changed; set {_DEVICE} and {_BUS}."
+            f"guests are rescued with a disk on {', '.join(buses.BUSES)}, or a cdrom on the same "
+            f"but for virtio. Nothing was changed; set {_DEVICE} and {_BUS}."
         )
     return Plan(image.id, kind, where, is_stable=bool(device or bus))
 
@@ -123,12 +121,13 @@ def _check_host(host: Host, server: Server) -> None:
 
 def _check_bus(host: Host, server: Server, plan: Plan) -> None:
     """Raise Conflict for a host whose agent cannot rescue with such a device."""
-    trait = f"COMPUTE_STORAGE_BUS_{plan.bus.upper()}"
-    if (plan.device, plan.bus) in _BEFORE or has_trait(host.traits, trait):
+    known = (plan.device, plan.bus) in _BEFORE
+    lacks = [one for one in buses.traits_of(plan.bus) if not has_trait(host.traits, one)]
+    if known or not lacks:
         return
     raise Conflict(
         f"Server {server.id} was not rescued: image {plan.image_id} asks for a {plan.device} on "
-        f"{plan.bus}, and host {host.name} lacks the trait {trait}. Upgrade its agent first, or "
+        f"{plan.bus}, and host {host.name} lacks the trait {lacks[0]}. Upgrade its agent first, or "
         "use an image for a disk on virtio."
     )
 

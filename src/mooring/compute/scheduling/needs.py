@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from mooring.compute.drives import config_drives
+from mooring.compute.volumes import buses
 from mooring.errors import NoCapacity
 
 if TYPE_CHECKING:
@@ -77,13 +78,14 @@ def of_server(
     """Return what a server needs of any host that is to have it, as it is; `more` is of the case.
 
     Its specs, or those of the flavor that it is to have, decide of aggregates and traits, its image
-    of traits, a config drive of those that write one. `besides`: traits that its volumes and shares
-    ask for. Raises NoCapacity where the flavor forbids what the image requires.
+    of traits, also by the bus of its disks, a config drive of those that write one. `besides`:
+    traits that its volumes and shares ask for. Raises NoCapacity where the flavor forbids what the
+    image requires.
     """
     specs = server.extra_specs if specs is None else specs
     image = traits_of_image(server.image_properties)
     drive = config_drives.traits_of(has_drive=server.config_drive)
-    traits = traits_of(specs, [*besides, *drive, *image])
+    traits = traits_of(specs, [*besides, *drive, *image, *buses.traits_of_server(server)])
     if both := [trait for trait in image if f"!{trait}" in traits]:
         raise NoCapacity(
             f"No host will do for server {server.id}: its image requires the trait {both[0]}, "

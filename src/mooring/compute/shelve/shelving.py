@@ -268,13 +268,11 @@ def _waiting(tx: Session, server: Server) -> list[MovingDisk]:
         )
     # The root disk that comes back from its image has kept its name, too.
     names, disks = [row.device_name for row in every], list[MovingDisk]()
-    used = block_devices.names_in_use(names, has_swap=bool(server.swap_mib))
+    used = block_devices.names_in_use(names, server)
     for row in rows:
         disk = moving(row)
         if disk.device_name is None:
-            name = block_devices.choose_device_name(
-                used, requested=None, root=server.root_device_name
-            )
+            name = block_devices.choose_device_name(used, disk.bus)
             used.append(name)
             disk = disk.named(name)
         disks.append(disk)

@@ -128,6 +128,12 @@ class Server(Base):
     """owner or admin; None while unlocked."""
     locked_reason: Mapped[str | None]
     root_device_name: Mapped[str] = mapped_column(default="/dev/vda")
+    root_bus: Mapped[str] = mapped_column(default="virtio", server_default="virtio")
+    """What its root disk on the host is on; of one that boots from a volume that row says it."""
+    disk_bus: Mapped[str] = mapped_column(default="virtio", server_default="virtio")
+    """What its swap disk is on, and each volume that comes later, as its image asks."""
+    cdrom_bus: Mapped[str] = mapped_column(default="scsi", server_default="scsi")
+    """What its config drive is on, if it has one."""
     reservation_id: Mapped[str]
     launch_index: Mapped[int] = mapped_column(default=0)
     scheduler_hints: Mapped[dict[str, Any]] = mapped_column(Json, default=dict)
@@ -231,6 +237,7 @@ class BlockDevice(Base):
     guest_format: Mapped[str | None]
     device_type: Mapped[str | None]
     disk_bus: Mapped[str | None]
+    """What a volume is on in the guest, None for virtio; of a disk on the host what was asked."""
     created_at: Mapped[datetime] = mapped_column(UtcTime)
     updated_at: Mapped[datetime] = mapped_column(UtcTime)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import bindparam, delete, select
 
 from mooring.compute.tables import BlockDevice, DiskPlace
+from mooring.compute.volumes import buses
 from mooring.store.loaded import Adding, Loaded
 from mooring.store.prepared import Change, Prepared
 
@@ -63,7 +64,9 @@ def of_server(tx: Session, server_id: str, *, state: str | None = None) -> Seque
 
 def traits_of(tx: Session, server_id: str) -> list[str]:
     """Return what a host must be able to do for a server's volumes, as traits."""
-    return [SHARING] if any(row.multiattach for row in of_server(tx, server_id)) else []
+    rows = [row for row in of_server(tx, server_id) if row.volume_id]
+    shared = [SHARING] if any(row.multiattach for row in rows) else []
+    return [*shared, *buses.traits_of(*(buses.of_row(row) for row in rows))]
 
 
 def of_volume(tx: Session, volume_id: str) -> Sequence[BlockDevice]:
@@ -92,6 +95,13 @@ def add(tx: Session, row: BlockDevice) -> BlockDevice:
 def change(tx: Session, block_device_id: str, now: datetime, **values: Any) -> bool:
     """Change columns of a block device; False when it is gone."""
     return _change(tx, block_device_id, {**values, "updated_at": now})
+
+
+def name_root(tx: Session, server_id: str, name: str | None, now: datetime) -> None:
+    """Give the disk that a server boots from another name, None for the one that it has."""
+    for row in of_server(tx, server_id):
+        if row.boot_index == 0 and name is not None and row.device_name != name:
+            change(tx, row.id, now, device_name=name)
 
 
 def remove(tx: Session, block_device_id: str) -> None:

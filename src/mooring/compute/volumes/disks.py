@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from mooring.agent_api.disks import RELEASED, DiskSpec
+from mooring.agent_api.disks import RELEASED, DiskBus, DiskSpec
 from mooring.agent_api.verbs import UNPLUG_DISK
 from mooring.compute.hosts import guests
-from mooring.compute.volumes import devices, old_calls, reservations
+from mooring.compute.volumes import buses, devices, old_calls, reservations
 from mooring.errors import Conflict, MooringError, NotFound, told_also
 from mooring.limits import COMPUTE_UNDO_ATTEMPTS, COMPUTE_VOLUME_POLL_S
 from mooring.saga import journal
@@ -56,6 +56,7 @@ class Disk(Struct, frozen=True, kw_only=True):
     has_data: bool = False
     old_calls: bool = False
     reserved: bool = False
+    bus: DiskBus = "virtio"
 
     @property
     def connection_id(self) -> str:
@@ -129,6 +130,7 @@ def disk_of(row: BlockDevice, host: str | None) -> Disk:
         device_name=row.device_name,
         boot_index=row.boot_index,
         multiattach=row.multiattach,
+        bus=buses.of_row(row),
     )
 
 
@@ -383,4 +385,5 @@ def describe(disk: Disk, connection: Mapping[str, Any]) -> DiskSpec:
         device=disk.device_name or "",
         boot_index=disk.boot_index,
         shareable=disk.multiattach,
+        bus=disk.bus,
     )

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent_api.disks import DiskBus
+from mooring.compute.volumes import buses
 from mooring.compute.volumes.disks import Disk
 from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
 
@@ -32,6 +34,7 @@ class MovingDisk(Struct, frozen=True, kw_only=True):
     boot_index: int | None = None
     multiattach: bool = False
     made: str = ""
+    bus: DiskBus = "virtio"
 
     def named(self, device_name: str) -> MovingDisk:
         """Return the same with a name in the guest."""
@@ -53,6 +56,7 @@ class MovingDisk(Struct, frozen=True, kw_only=True):
             boot_index=self.boot_index,
             multiattach=self.multiattach,
             known=list(known),
+            bus=self.bus,
         )
 
 
@@ -65,6 +69,7 @@ def moving(row: BlockDevice) -> MovingDisk:
         device_name=row.device_name,
         boot_index=row.boot_index,
         multiattach=row.multiattach,
+        bus=buses.of_row(row),
     )
 
 

@@ -15,7 +15,7 @@ from mooring.compute.create import block_devices
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import BlockDevice, Server
-from mooring.compute.volumes import devices, disk_places
+from mooring.compute.volumes import buses, devices, disk_places
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
@@ -104,6 +104,7 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
         host = _check_host(tx, compute, server)
         _check_volume(tx, compute, server, volume, wanted)
         _check_abilities(server, host, volume, wanted)
+        buses.check_hot(server, buses.later(server), volume.id)
         by_old_calls = there is None or hosts.are_too_old(tx)
         if by_old_calls:
             _check_old_calls(server, volume)
@@ -149,6 +150,7 @@ async def detach(
         states.require(server, who, _DETACH, states.ATTACHABLE)
         host = _check_host(tx, compute, server)
         # Were it `detaching` already, an unwinding could not tell whose doing that was.
+        buses.check_hot(server, buses.of_row(row), volume_id)
         if row.state != "attached" or volume.status not in (_WAITING if host is None else _USED):
             raise Invalid(
                 f"Invalid volume: volume {volume_id} is {volume.status}; only one that is in-use "
@@ -321,6 +323,7 @@ def _reserve(
     # At a host each disk has a name: what has none keeps the other volume of a swap.
     disks = [one for one in present if one.device_name or host is None]
     block_devices.check_count(len(disks) + bool(server.swap_mib), compute.settings.max_disks)
+    buses.check_places([server.disk_bus, *buses.of_server(server, disks)])
     row = BlockDevice(
         id=str(uuid.uuid4()),
         server_id=server.id,
@@ -332,6 +335,7 @@ def _reserve(
         multiattach=volume.multiattach,
         tag=wanted.tag,
         delete_on_termination=wanted.delete_on_termination,
+        disk_bus=None if server.disk_bus == "virtio" else server.disk_bus,
         created_at=now,
         updated_at=now,
     )
@@ -345,10 +349,10 @@ def _choose_name(
     if host is None:
         return None
     names = [row.device_name for row in present]
-    used = block_devices.names_in_use(names, has_swap=bool(server.swap_mib))
+    used = block_devices.names_in_use(names, server)
     # libvirt names disks by itself: the guest's kernel decides in any case.
     requested = None if host.hypervisor == "libvirt" else wished
-    return block_devices.choose_device_name(used, requested=requested, root=server.root_device_name)
+    return block_devices.choose_device_name(used, server.disk_bus, requested=requested)
 
 
 def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> AttachVolume:
@@ -360,6 +364,7 @@ def _plan_attaching(row: BlockDevice, server: Server, known: list[str]) -> Attac
         device_name=row.device_name or "",
         multiattach=row.multiattach,
         known=known,
+        bus=buses.of_row(row),
     )
 
 
@@ -389,6 +394,7 @@ def _start_detaching(
         elsewhere=others,
         boot_index=row.boot_index,
         multiattach=row.multiattach,
+        bus=buses.of_row(row),
     )
     saga = DETACH_VOLUME if notes.host else DETACH_WAITING
     return compute.sagas.start(tx, saga, notes, who=who, saga_id=saga_id)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent_api.disks import DiskBus
 from mooring.compute.scheduling.tried import Tried
 from mooring.compute.volumes.disks import Disk
 from mooring.compute.volumes.old_calls import BY_OLD_CALLS, named
@@ -38,6 +39,7 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     volume_id: str = ""
     attachment_id: str = ""
     beside: str = ""
+    bus: DiskBus = "virtio"
 
 
 class CreateServer(Struct, frozen=True, kw_only=True):
@@ -107,6 +109,7 @@ def guest_disk(notes: CreateServer, item: str) -> Disk:
         has_data=disk.source != "volume",
         old_calls=notes.old_calls,
         reserved=disk.attachment_id == BY_OLD_CALLS,
+        bus=disk.bus,
     )
 
 

@@ -44,6 +44,7 @@ def begin_rebuild(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
 def give_back(tx: Session, notes: RebuildServer, run: Run[Compute]) -> None:
     """Give the server back what the request changed."""
     states.change(tx, notes.server_id, run.now(), task_state=None, **notes.before)
+    devices.name_root(tx, notes.server_id, notes.before.get("root_device_name"), run.now())
     if notes.metadata_before is not None:
         metadata.replace(tx, notes.server_id, notes.metadata_before)
 
@@ -177,7 +178,10 @@ async def specify(
         name = str(notes.before.get("name", ""))
         if drive is not None:
             drive = config_drives.before(drive, notes.before, notes.metadata_before)
-    return spawning.specify_guest(server, image_id, given, drive=drive, name=name, power=power)
+    before = notes.before if is_back else {}
+    return spawning.specify_guest(
+        server, image_id, given, drive=drive, name=name, power=power, before=before
+    )
 
 
 def _describe(notes: RebuildServer) -> Told:

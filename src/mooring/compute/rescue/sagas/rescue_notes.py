@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.agent_api.servers import RescueBus, RescueDevice
+from mooring.agent_api.disks import DiskBus
+from mooring.agent_api.servers import RescueDevice
 from mooring.compute.power.sagas.power_notes import ChangePower, Mode, State
 
 RUNS = frozenset({"running", "paused"})
@@ -29,7 +30,7 @@ class RescueServer(ChangeRescue, frozen=True, kw_only=True):
 
     image_id: str
     device: RescueDevice = "disk"
-    bus: RescueBus
+    bus: DiskBus
     is_stable: bool
     was_running: bool = False
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent_api.disks import DiskBus
 from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.tables import Server
 from mooring.compute.volumes import devices, disk_places, disks, old_calls, reservations
@@ -41,6 +42,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     accepted: bool = False
     has_data: bool = False
     old_calls: bool = False
+    bus: DiskBus = "virtio"
 
 
 def check_server(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None:

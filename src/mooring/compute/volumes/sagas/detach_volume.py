@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from mooring.agent_api.disks import DiskBus
 from mooring.compute.actions.story import SAYS_ALL, Told, tell
 from mooring.compute.volumes import devices, disks
 from mooring.compute.volumes.disk_places import Place
@@ -39,6 +40,7 @@ class DetachVolume(Struct, frozen=True, kw_only=True):
     multiattach: bool = False
     detaching: bool = False
     elsewhere: list[Place] = []
+    bus: DiskBus = "virtio"
 
 
 def check_device(tx: Session, notes: DetachVolume, run: Run[Compute]) -> None:
