@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
@@ -22,7 +21,7 @@ from mooring.errors import NoCapacity
 
 pytest.importorskip("libvirt", reason="libvirt's Python binding is not installed")
 
-from mooring.agent.libvirt import drive_devices, serial_devices
+from mooring.agent.libvirt import drive_devices
 from mooring.agent.libvirt.domain_xml import (
     Machine,
     arrive,
@@ -38,7 +37,7 @@ from mooring.agent.libvirt.open_files import (
     read_files,
 )
 from mooring.agent.libvirt.start_disks import replace_start, replace_volumes
-from mooring.agent.libvirt.xml_words import child, parse
+from mooring.agent.libvirt.xml_words import parse
 
 SERVER = "6a1b5c1e-8f0a-4c57-9d53-0c1b8c2f0001"
 TCG = Machine(
@@ -393,37 +392,3 @@ def test_what_qemu_has_open_is_read_with_the_names_that_libvirt_gives_it() -> No
     other = LIVE.format(ready="abort", agent="disconnected")
     assert not is_mirrored(other, "v1")
     assert not has_guest_agent(other)
-
-
-_PORTS = """
-<domain><devices>
-<serial type="file"><source path="/old.log" append="on"/><target type="isa-serial" port="0"/>
-<alias name="serial0"/></serial>
-<console type="file"><source path="/old.log" append="on"/><target type="serial" port="0"/></console>
-</devices></domain>
-"""
-
-
-def test_a_port_of_before_is_opened_up_and_keeps_its_log_and_its_place() -> None:
-    domain = parse(_PORTS)
-    assert not serial_devices.is_open(_PORTS)
-    serial_devices.open_up(domain)
-    serial_devices.open_up(domain)
-    opened = ET.tostring(domain, encoding="unicode")
-    assert serial_devices.is_open(opened)
-    for port in (child(domain, "devices/serial"), child(domain, "devices/console")):
-        assert (port.get("type"), child(port, "log").get("file")) == ("pty", "/old.log")
-        assert port.find("source") is None
-        assert child(port, "target").get("port") == "0"
-    assert child(domain, "devices/serial/alias").get("name") == "serial0"
-
-
-@pytest.mark.parametrize("opens", [True, False])
-def test_a_port_arrives_as_the_other_host_has_them(opens: bool) -> None:
-    running = _PORTS.replace('"file"', '"pty" tty="/dev/pts/7"')
-    for xml in (_PORTS, running):
-        arrived = arrive(xml, Arrival(address="192.0.2.1", console="/c", opens_serial=opens))
-        assert serial_devices.is_open(arrived) is opens
-        assert "/old.log" not in arrived
-        assert "/dev/pts/7" not in arrived
-        assert arrived.count('append="on"') == 2

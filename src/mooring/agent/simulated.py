@@ -87,8 +87,7 @@ class SimulatedHypervisor(SimulatedSerial):
         return [show(guest) for guest in self._world.guests()]
 
     async def guest(self, server_id: str) -> Guest | None:
-        found = self._world.find(server_id)
-        return None if found is None else show(found)
+        return show(found) if (found := self._world.find(server_id)) else None
 
     async def define(self, plan: GuestPlan) -> None:
         await self.knobs.at("define")
