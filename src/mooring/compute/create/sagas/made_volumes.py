@@ -34,7 +34,7 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
     if may_be_repeated(run):
         mine = await _find_made(name, run)
         if mine:
-            return with_disk(notes, item, volume_id=mine[0].id)
+            return with_disk(notes, item, volume_id=mine[0].id, multiattach=mine[0].multiattach)
     new = NewVolume(
         size_gib=disk.size_gib,
         name=name,
@@ -44,7 +44,8 @@ async def make_volume(notes: CreateServer, item: str, run: Run[Compute]) -> Crea
         availability_zone=disk.zone,
     )
     made = await volumes.create(run.user, new, host=notes.host, operation=run.operation)
-    return with_disk(notes, item, volume_id=made.id)
+    # Its type decides that, which the volume service chooses where nobody named one.
+    return with_disk(notes, item, volume_id=made.id, multiattach=made.multiattach)
 
 
 async def _find_made(name: str, run: Run[Compute]) -> list[Volume]:
@@ -60,7 +61,7 @@ async def delete_made_volume(notes: CreateServer, item: str, run: Run[Compute]) 
 
 
 def _forget_volume(tx: Session, item: str, run: Run[Compute]) -> None:
-    devices.change(tx, item, run.now(), volume_id=None)
+    devices.change(tx, item, run.now(), volume_id=None, multiattach=False)
 
 
 async def delete_made(notes: CreateServer, item: str, run: Run[Compute], making: Operation) -> None:
@@ -81,8 +82,10 @@ async def delete_made(notes: CreateServer, item: str, run: Run[Compute], making:
 
 
 def save_volume(tx: Session, notes: CreateServer, item: str, run: Run[Compute]) -> None:
-    """Note the volume in the block device."""
-    devices.change(tx, item, run.now(), volume_id=find(notes, item).volume_id)
+    """Note the volume in the block device, and whether other servers may have it, too."""
+    disk = find(notes, item)
+    noted = {"volume_id": disk.volume_id, "multiattach": disk.multiattach}
+    devices.change(tx, item, run.now(), **noted)
 
 
 async def await_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
