@@ -11,9 +11,9 @@ from tests.compute.cloud import ComputeCloud
 HARD = {"type": "HARD"}
 
 
-async def guest_of(cloud: ComputeCloud, server_id: str) -> Guest:
+async def guest_of(cloud: ComputeCloud, server_id: str, host: str = "host1") -> Guest:
     """Return a server's guest, which is there."""
-    guest = await cloud.known_agents["host1"].show_server(server_id)
+    guest = await cloud.known_agents[host].show_server(server_id)
     assert guest is not None
     return guest
 
