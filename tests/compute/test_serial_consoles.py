@@ -291,6 +291,19 @@ async def test_a_host_lets_go_of_a_console_whose_control_plane_is_gone(
     await until_closed(cloud)
 
 
+async def test_a_console_ends_with_its_agent_and_is_opened_again(
+    cloud: ComputeCloud, consoles: Consoles
+) -> None:
+    url = await console_url(cloud, await cloud.make_server())
+    async with consoles.open(url) as console:
+        # What an agent does as it stops; one that was killed knows of no session either.
+        await sessions(cloud).close_all()
+        assert (await ended(console))[0] == 1001
+    async with consoles.open(url) as console:
+        await console.send(b"still there\r")
+        await hears(console, b"still there")
+
+
 async def test_an_agent_of_the_release_before_is_told_of(cloud: ComputeCloud) -> None:
     server_id = await cloud.make_server()
 

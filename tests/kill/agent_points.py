@@ -38,12 +38,14 @@ from tests.kill.snapshot_workload import MIGRATE, MIGRATE_IN_USE, SWAP_MIGRATED
 
 Act = Callable[[], Answer]
 _ON_ITS_OWN = "asked of hosts that joined, by no operation: tests/fleet/test_killed_renewal.py"
+_BY_PEOPLE = "typed by people, who open it again: tests/compute/test_serial_consoles.py"
 UNUSED = {
     "fence_holder": "takes an image from its holder: for operators, no operation asks for it",
     "lift_fence": "takes back what no operation asks for",
     "withdraw_offer": "a server is reset in the middle of its move",
     "put_certificate": _ON_ITS_OWN,
     "put_move_certificates": _ON_ITS_OWN,
+    **dict.fromkeys(("open_serial", "write_serial", "close_serial"), _BY_PEOPLE),
 }
 """Verbs that nothing asks for here, and why: when they are asked for, or where they are killed."""
 _MODULES = (
