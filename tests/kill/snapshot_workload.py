@@ -29,6 +29,7 @@ def snapshot_operations(cloud: KilledCloud, free: str, server: str) -> dict[str,
     return {
         "volume.create_snapshot": taken,
         "compute.snapshot_volume": taken,
+        "volume.copy_snapshot": [lambda: _take(cloud, shared(cloud))],
         "volume.delete_snapshot": gone,
         "compute.delete_volume_snapshot": gone,
         "volume.await_turn": [lambda: _delete_while_it_leaves(cloud, server)],
@@ -53,6 +54,19 @@ def used(cloud: KilledCloud, server: str) -> str:
     body = {"volumeAttachment": {"volumeId": volume}}
     cloud.ask("POST", f"{SERVERS}/{server}/os-volume_attachments", body)
     cloud.until(lambda: _is(cloud, "volume", volume, "in-use"), "the volume is attached")
+    return volume
+
+
+def shared(cloud: KilledCloud) -> str:
+    """Return a volume that several servers may have; empty when the process is dead."""
+    specs = {"name": "shared", "extra_specs": {"multiattach": "<is> True"}}
+    cloud.ask("POST", f"{VOLUME}/types", {"volume_type": specs}, user="admin")
+    body = {"volume": {"size": 1, "volume_type": "shared"}}
+    made = cloud.ask("POST", f"{VOLUME}/volumes", body)
+    if not made.status or made.status >= 300:
+        return ""
+    volume: str = made.body["volume"]["id"]
+    cloud.until(lambda: _is(cloud, "volume", volume, "available"), "the volume is there")
     return volume
 
 
