@@ -54,6 +54,9 @@ SOCKET_MESSAGE_BYTES = 64 * 1024
 SOCKET_PING_S = 20.0
 """How often the other end of a websocket is asked whether it is there, and how long it may take."""
 
+SOCKET_END_S = 20.0
+"""How long a websocket that has ended may take to be gone: its client may read how it did."""
+
 CONSOLES = 256
 """Consoles of servers that are open through one process at a time; another one is refused."""
 

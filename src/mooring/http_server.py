@@ -17,6 +17,7 @@ import uvicorn
 from mooring import http_limits, limits
 from mooring.http_bounds import BoundedProtocol, Places, most_connections
 from mooring.http_refusals import Refusals
+from mooring.http_sockets import BoundedSocket
 from mooring.http_tls import Handshake
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ async def listening(
     config = uvicorn.Config(
         app,
         http=BoundedProtocol,
-        ws="websockets-sansio" if has_sockets else "none",
+        ws=BoundedSocket if has_sockets else "none",
         ws_max_size=http_limits.SOCKET_MESSAGE_BYTES,
         ws_ping_interval=http_limits.SOCKET_PING_S,
         ws_ping_timeout=http_limits.SOCKET_PING_S,

@@ -13,6 +13,7 @@ import pytest
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp
 
 from mooring import certificates
 from mooring.certificates import Held
@@ -83,16 +84,21 @@ class Caller:
         transport: Any = self._writer.transport
         transport.pause_reading()
 
-    async def until_gone(self) -> None:
+    async def until_gone(self, data: bytes = bytes(_MORE_THAN_SOCKETS_HOLD)) -> None:
         """Wait until what is sent is refused: nothing else tells whoever does not read."""
         async with asyncio.timeout(PATIENCE_S):
             with pytest.raises(ConnectionError):
-                await self._push()
+                await self._push(data)
 
-    async def _push(self) -> None:
+    async def _push(self, data: bytes) -> None:
         while True:
-            self.send(bytes(_MORE_THAN_SOCKETS_HOLD))
+            self.send(data)
             await self._writer.drain()
+
+    async def hear_head(self) -> bytes:
+        """Return the head of the next answer."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._reader.readuntil(b"\r\n\r\n")
 
     async def hear(self) -> bytes:
         """Return the status line and body of the next answer."""
@@ -120,13 +126,18 @@ def show() -> tuple[Held, ssl.SSLContext]:
 
 
 @asynccontextmanager
-async def berthed(quay: Quay, *, is_tls: bool) -> AsyncGenerator[Berth]:
+async def berthed(
+    quay: ASGIApp, *, is_tls: bool, has_sockets: bool = False
+) -> AsyncGenerator[Berth]:
     """Serve until the block ends."""
     held, shown = show()
     context, trusted = None, None
     if is_tls:
         context, trusted = shown, certificates.client_context(held.authority)
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        async with listening(quay, listener, context=context, hears_signals=False):
+        async with listening(
+            quay, listener, context=context, hears_signals=False, has_sockets=has_sockets
+        ):
             yield Berth(listener.getsockname(), trusted)
-        quay.may_answer.set()
+        if isinstance(quay, Quay):
+            quay.may_answer.set()
