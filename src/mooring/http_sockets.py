@@ -15,6 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from mooring import http_limits
 
 if TYPE_CHECKING:
+    from uvicorn._types import ASGISendEvent
     from websockets.frames import Frame
 
 _FRAGMENTS = 64
@@ -60,6 +61,12 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         super().keepalive_timeout()
         self._await_end()
+
+    async def send(self, message: ASGISendEvent) -> None:
+        await super().send(message)
+        if self.close_sent:
+            # Else uvicorn says of each refusal, in the log, that there was none.
+            self.handshake_complete = True
 
     async def run_asgi(self) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -24,7 +25,7 @@ class _Wharf:
     """Lets everybody in, and says a lot, if it is to say something; counts who has left."""
 
     def __init__(self) -> None:
-        self.says_much, self.is_left = False, asyncio.Event()
+        self.says_much, self.refuses, self.is_left = False, False, asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -32,6 +33,11 @@ class _Wharf:
             await send({"type": "http.response.body", "body": b""})
             return
         await receive()
+        if self.refuses:
+            kind = "websocket.http.response"
+            await send({"type": f"{kind}.start", "status": 403, "headers": []})
+            await send({"type": f"{kind}.body", "body": b"no"})
+            return
         await send({"type": "websocket.accept"})
         try:
             while self.says_much:
@@ -106,3 +112,13 @@ async def test_who_reads_nothing_is_cut_off(
         caller.pause()
         async with asyncio.timeout(5.0):
             await wharf.is_left.wait()
+
+
+async def test_strangers_who_are_refused_fill_no_log(
+    wharf: _Wharf, berth: Berth, caplog: pytest.LogCaptureFixture
+) -> None:
+    wharf.refuses = True
+    async with Caller(berth) as caller:
+        caller.send(_OPENING + b"\r\n")
+        assert b" 403 " in await caller.hear_head()
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
