@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from mooring import http_limits
-from mooring.agent import serial_sessions
+from mooring.agent import serial_sessions, serving
 from mooring.agent.serial_sessions import Sessions
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.tables import ConsoleToken
@@ -345,3 +345,15 @@ async def test_a_control_plane_that_stops_hangs_up(cloud: ComputeCloud) -> None:
         await serving.__aexit__(None, None, None)
         assert (await ended(console))[0] == 1012
     await until_closed(cloud)
+
+
+async def test_a_guest_that_is_slow_to_take_what_is_typed_ends_no_console(
+    cloud: ComputeCloud, consoles: Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = await console_url(cloud, await cloud.make_server())
+    monkeypatch.setattr(serving, "AGENT_PATIENCE_S", 0.0)
+    async with consoles.open(url) as console:
+        await console.send(b"slowly\r")
+        await hears(console, b"slowly")
+        await console.send(b"but surely\r")
+        await hears(console, b"but surely")

@@ -72,7 +72,8 @@ class Verb(Struct, Generic[A], frozen=True):
     undone_by  the DELETE on the same path that takes it back, or sees that it does not come late;
                "" where what was done stays
     shared     used under different locks at once (`fence.journal`)
-    patient    never answered 202: its body comes as a stream
+    patient    never answered 202: its body comes as a stream, or whoever asks has no place at the
+               host's door, by which a 202 is followed
     also       the path of what a DELETE ends besides, named by a word of its query; late calls for
                that are fenced off with it
     """
@@ -159,7 +160,13 @@ CHECK_SERIAL = Verb("check_serial", "GET", _SERIAL, None, NoneType)
 OPEN_SERIAL = Verb("open_serial", "POST", _SERIAL, None, SerialSession)
 READ_SERIAL = Verb("read_serial", "GET", f"{_SERIAL}/{{session_id}}", None, SerialOutput)
 WRITE_SERIAL = Verb(
-    "write_serial", "PUT", f"{_SERIAL}/{{session_id}}", SerialInput, SerialTaken, "close_serial"
+    "write_serial",
+    "PUT",
+    f"{_SERIAL}/{{session_id}}",
+    SerialInput,
+    SerialTaken,
+    "close_serial",
+    patient=True,
 )
 CLOSE_SERIAL = Verb("close_serial", "DELETE", f"{_SERIAL}/{{session_id}}", None, NoneType)
 
