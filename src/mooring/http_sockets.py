@@ -59,8 +59,13 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.frames = [b"".join(self.frames)]
 
     def keepalive_timeout(self) -> None:
-        super().keepalive_timeout()
-        self._await_end()
+        if self.read_paused:
+            # Its answer lies behind what nobody takes now.
+            self.pong_timer = self.pending_ping_payload = None
+            self.schedule_ping()
+        else:
+            super().keepalive_timeout()
+            self._await_end()
 
     async def send(self, message: ASGISendEvent) -> None:
         await super().send(message)

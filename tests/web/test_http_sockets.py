@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
+from websockets.asyncio.client import connect
 
 from mooring import http_limits
 from mooring.agent.waiting import until_told
@@ -25,7 +26,8 @@ class _Wharf:
     """Lets everybody in, and says a lot, if it is to say something; counts who has left."""
 
     def __init__(self) -> None:
-        self.says_much, self.refuses, self.is_left = False, False, asyncio.Event()
+        self.says_much = self.refuses = self.is_busy = False
+        self.is_left, self.may_go_on = asyncio.Event(), asyncio.Event()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -39,6 +41,10 @@ class _Wharf:
             await send({"type": f"{kind}.body", "body": b"no"})
             return
         await send({"type": "websocket.accept"})
+        if self.is_busy:
+            await self.may_go_on.wait()
+            await receive()
+            await send({"type": "websocket.send", "bytes": b"taken"})
         try:
             while self.says_much:
                 await send({"type": "websocket.send", "bytes": bytes(65536)})
@@ -122,3 +128,20 @@ async def test_strangers_who_are_refused_fill_no_log(
         caller.send(_OPENING + b"\r\n")
         assert b" 403 " in await caller.hear_head()
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
+async def test_who_is_kept_waiting_is_not_taken_for_gone(
+    wharf: _Wharf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_limits, "SOCKET_PING_S", 0.2)
+    wharf.is_busy = True
+    async with berthed(wharf, is_tls=False, has_sockets=True) as berth:
+        host, port = berth.address
+        async with connect(f"ws://{host}:{port}", proxy=None, ping_interval=None) as socket:
+            for _ in range(2):
+                await socket.send(b"taken later")
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await socket.recv()
+            wharf.may_go_on.set()
+            assert await socket.recv() == b"taken"
