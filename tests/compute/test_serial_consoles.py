@@ -357,3 +357,11 @@ async def test_a_guest_that_is_slow_to_take_what_is_typed_ends_no_console(
         await hears(console, b"slowly")
         await console.send(b"but surely\r")
         await hears(console, b"but surely")
+
+
+async def test_no_log_has_a_token_that_was_asked_about(cloud: ComputeCloud) -> None:
+    token = token_of(await console_url(cloud, await cloud.make_server()))
+    assert (await cloud.ask("GET", f"/os-console-auth-tokens/{token}")).status == 403
+    log = await asyncio.to_thread((cloud.settings.state_path / "audit.log").read_text)
+    assert "/os-console-auth-tokens/" in log
+    assert token not in log

@@ -120,7 +120,7 @@ class Application(Generic[S]):
             "request_id": exchange.request_id,
             "global_request_id": exchange.global_request_id,
             "method": exchange.request.method,
-            "path": exchange.request.url.path,
+            "path": exchange.path_told,
             "status": status,
             "error": str(error),
         }

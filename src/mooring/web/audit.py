@@ -68,7 +68,7 @@ class AuditLog:
             "what": what,
             "service": exchange.face.service,
             "method": exchange.request.method,
-            "path": exchange.request.url.path[:_LONGEST],
+            "path": exchange.path_told[:_LONGEST],
             "action": route.action if route else "",
             "status": status,
             **known,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _REQUEST_ID = re.compile(
     r"req-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE
 )
+_UNTOLD = "{token}"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -46,6 +47,14 @@ class Exchange:
         self.methods: list[str] = []
         """What a 405 names in `Allow`."""
         self._identity_url = identity_url
+
+    @property
+    def path_told(self) -> str:
+        """What was asked for, as a log may have it: without a token that the path has."""
+        path = self.request.url.path
+        if self.route is not None and self.route.path.endswith(_UNTOLD):
+            return path.rpartition("/")[0] + f"/{_UNTOLD}"
+        return path
 
     @property
     def global_request_id(self) -> str:
