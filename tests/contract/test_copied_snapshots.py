@@ -6,6 +6,8 @@ guest may write.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -353,3 +355,26 @@ async def test_a_full_file_system_refuses_what_takes_room(tmp_path: Path, kind: 
         assert await driver.leftovers() == []
         await driver.close()
     await journal.close()
+
+
+async def test_a_copy_that_ends_late_takes_no_other_one_out_of_the_record(
+    real: FileSnapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def dress_file(path: Path) -> None:
+        if ".s1." in path.name:
+            begun.set()
+            assert goes_on.wait(60)
+
+    monkeypatch.setattr(real, "dress_file", dress_file)
+    late = asyncio.create_task(real.copy_snapshot("v1", "s1", "op1"))
+    await asyncio.to_thread(begun.wait, 60)
+    # Whoever made that one was given up by a reset, while its host could not be asked.
+    await real.copy_snapshot("v1", "s2", "op2")
+    goes_on.set()
+    await late
+    known = await real.find("v1")
+    assert known is not None
+    assert sorted(known.snapshots) == ["s1", "s2"]
+    assert await real.leftovers() == []

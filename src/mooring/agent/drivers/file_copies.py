@@ -8,6 +8,7 @@ locks and the file's time of change tell.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,6 +22,7 @@ from mooring.agent.drivers.base import (
 )
 from mooring.agent.drivers.chains import Chain, Layer
 from mooring.agent.drivers.file_volumes import FileVolumes
+from mooring.agent.drivers.records import Record
 from mooring.agent.image_locks import is_written
 from mooring.agent.qemu_img import read_own_bytes
 from mooring.agent.sources import FileSource
@@ -39,6 +41,19 @@ class FileCopies(FileVolumes):
 
     def dress_file(self, path: Path) -> None:
         """Give the new file of a snapshot the permissions that the pool's files have."""
+
+    def change_chain(
+        self, volume_id: str, change: Callable[[Chain], Chain], *, spare: str = ""
+    ) -> None:
+        """Change the chain as it stands in the record at this moment, as `keep_chain` writes it.
+
+        Calls about two snapshots of a volume do not wait for each other.
+        """
+
+        def changed(record: Record) -> Record:
+            return record.standing_on(change(self._chain_in(volume_id, record)), spare)
+
+        self._change_record(volume_id, changed)
 
     async def copy_snapshot(
         self, volume_id: str, snapshot_id: str, operation_key: str
@@ -69,7 +84,7 @@ class FileCopies(FileVolumes):
         finally:
             await self._run(lambda: written.unlink(missing_ok=True))
         copy = Layer(path.name, active.format, snapshot_id, size_bytes)
-        await self._run(lambda: self.keep_chain(volume_id, chain.keep_copy(copy)))
+        await self._run(lambda: self.change_chain(volume_id, lambda now: now.keep_copy(copy)))
         return copy
 
     def _clone(self, active: Layer, written: Path) -> bool:

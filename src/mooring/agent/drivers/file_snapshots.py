@@ -71,8 +71,12 @@ class FileSnapshots(FileCopies):
         if chain is None:
             return
         if (copy := chain.find_copy(snapshot_id)) is not None:
-            left = chain.forget_copy(snapshot_id)
-            await self._run(lambda: self.keep_chain(volume_id, left, spare=copy.file))
+            file = copy.file
+
+            def forget(now: Chain) -> Chain:
+                return now.forget_copy(snapshot_id)
+
+            await self._run(lambda: self.change_chain(volume_id, forget, spare=file))
         elif chain.is_pending(snapshot_id):
             refuse_switched(volume_id, await self._holder(volume_id, chain), released=released)
             await self._run(lambda: self.keep_chain(volume_id, chain.forget_pending()))
