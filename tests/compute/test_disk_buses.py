@@ -107,6 +107,26 @@ async def test_a_server_that_boots_from_a_volume_heeds_its_image(
     assert places(await guest_of(cloud, server_id)) == [("/dev/sda", "scsi")]
 
 
+async def test_a_server_is_made_of_a_snapshot_whose_volume_was_given_away(
+    cloud: ComputeCloud,
+) -> None:
+    made = await cloud.volume_api("POST", "/volumes", {"volume": {"size": 1, "imageRef": IMAGE}})
+    volume_id = made["volume"]["id"]
+    await cloud.settle()
+    body: dict[str, Any] = {"snapshot": {"volume_id": volume_id}}
+    snapshot_id = (await cloud.volume_api("POST", "/snapshots", body))["snapshot"]["id"]
+    await cloud.settle()
+    body = {"transfer": {"volume_id": volume_id, "no_snapshots": True}}
+    gift = (await cloud.volume_api("POST", "/volume-transfers", body))["transfer"]
+    body = {"accept": {"auth_key": gift["auth_key"]}}
+    path = f"/volume-transfers/{gift['id']}/accept"
+    await cloud.volume_api("POST", path, body, user="stranger")
+    root = {"source_type": "snapshot", "destination_type": "volume", "uuid": snapshot_id}
+    disks = [{**root, "boot_index": 0}]
+    server_id = await cloud.make_server(imageRef="", block_device_mapping_v2=disks)
+    assert places(await guest_of(cloud, server_id)) == [("/dev/vda", "virtio")]
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

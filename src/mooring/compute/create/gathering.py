@@ -67,9 +67,20 @@ async def _find_properties(
     if image := material.images.get(root.uuid):
         return image_devices.without_own(image.properties)
     if snapshot := material.snapshots.get(root.uuid):
-        return dict((await _show_volume(compute, who, snapshot.volume_id)).volume_image_metadata)
+        return await _read_metadata(compute, who, snapshot.volume_id)
     volume = material.volumes.get(root.uuid)
     return dict(volume.volume_image_metadata) if volume else {}
+
+
+async def _read_metadata(compute: Compute, who: Who, volume_id: str) -> dict[str, str]:
+    """Return what the volume of a snapshot was made of; nothing where it went to somebody else.
+
+    A transfer may leave the snapshots behind, and servers are made of them all the same.
+    """
+    try:
+        return dict((await compute.volumes.show(who, volume_id)).volume_image_metadata)
+    except (NotFound, Forbidden):
+        return {}
 
 
 def _disks_of(request: NewServer, image: Image | None) -> list[NewBlockDevice]:
