@@ -39,6 +39,7 @@ TRAITS = frozenset(
         "COMPUTE_RESCUE_BFV",
         *(f"COMPUTE_STORAGE_BUS_{bus}" for bus in ("SATA", "SCSI", "USB", "VIRTIO")),
         "COMPUTE_VOLUME_MULTI_ATTACH",
+        "CUSTOM_COMPUTE_DISK_BUSES",
     }
 )
 """What this agent can do today, in placement's words (facts/compute.md 14.3)."""

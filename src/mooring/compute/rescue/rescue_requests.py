@@ -121,13 +121,12 @@ def _check_host(host: Host, server: Server) -> None:
 
 def _check_bus(host: Host, server: Server, plan: Plan) -> None:
     """Raise Conflict for a host whose agent cannot rescue with such a device."""
-    known = (plan.device, plan.bus) in _BEFORE
-    lacks = [one for one in buses.traits_of(plan.bus) if not has_trait(host.traits, one)]
-    if known or not lacks:
+    trait = buses.trait_of(plan.bus)
+    if (plan.device, plan.bus) in _BEFORE or has_trait(host.traits, trait):
         return
     raise Conflict(
         f"Server {server.id} was not rescued: image {plan.image_id} asks for a {plan.device} on "
-        f"{plan.bus}, and host {host.name} lacks the trait {lacks[0]}. Upgrade its agent first, or "
+        f"{plan.bus}, and host {host.name} lacks the trait {trait}. Upgrade its agent first, or "
         "use an image for a disk on virtio."
     )
 

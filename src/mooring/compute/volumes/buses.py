@@ -31,6 +31,10 @@ BUSES: dict[str, DiskBus] = {
 }
 DRIVE_BUSES: dict[str, DriveBus] = {"scsi": "scsi", "sata": "sata", "ide": "sata", "usb": "usb"}
 """By `hw_cdrom_bus`: where a config drive is, which is a CD-ROM. There is none on virtio."""
+TRAIT = "CUSTOM_COMPUTE_DISK_BUSES"
+"""What agents tell that heed the bus of each disk. Those of the release before tell the buses, too:
+by them they rescue, and what a server's own disks ask for they do not hear.
+"""
 _BUS, _MODEL, _CDROM = "hw_disk_bus", "hw_scsi_model", "hw_cdrom_bus"
 _SCSI_MODEL = "virtio-scsi"
 _OFF = frozenset({"stopped", "shelved", "shelved_offloaded"})
@@ -83,7 +87,12 @@ def prefix_of(bus: str) -> str:
 def traits_of(*buses: str) -> list[str]:
     """Return what a host must be able to do for disks on these; each one is for virtio."""
     others = {bus for bus in buses if bus != "virtio"}
-    return sorted(f"COMPUTE_STORAGE_BUS_{bus.upper()}" for bus in others)
+    return sorted([*map(trait_of, others), TRAIT]) if others else []
+
+
+def trait_of(bus: str) -> str:
+    """Return what a host tells that has disks on a bus, be it for rescues alone."""
+    return f"COMPUTE_STORAGE_BUS_{bus.upper()}"
 
 
 def traits_of_server(server: Server) -> list[str]:
