@@ -242,6 +242,8 @@ def test_a_guest_with_disks_at_all_letters_is_rescued_from_scsi_alone() -> None:
     found = read_domain(replace_start(xml, disks, rescue(is_stable=True, bus="scsi"), direct=True))
     assert found is not None
     assert found.root_device == "/dev/sdab"
+    with pytest.raises(NoCapacity, match="more disks than there are letters"):
+        replace_start(xml, disks, rescue(is_stable=False), direct=True)
 
 
 def test_a_config_drive_is_no_disk_and_stays_beside_those_that_come() -> None:

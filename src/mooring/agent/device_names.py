@@ -6,6 +6,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from mooring.agent.device_letters import first_device, prefix_of
+from mooring.errors import NoCapacity
 from mooring.limits import AGENT_DISKS
 
 if TYPE_CHECKING:
@@ -45,9 +46,14 @@ def name_root(disks: Sequence[DiskPlan], own: DiskBus | None, *, first: str = ""
 def name_swap(
     disks: Sequence[DiskPlan], bus: DiskBus = "virtio", *, root: str = "", first: str = ""
 ) -> str:
-    """Return the name of a swap disk: the first letter that no other disk is to have."""
+    """Return the name of a swap disk: the first letter that no other disk is to have.
+
+    Raises NoCapacity where there is none.
+    """
     others = {root, first, *(disk.device for disk in disks)}
-    return choose_device("", others, bus) or ""
+    if (name := choose_device("", others, bus)) is None:
+        raise _no_letter()
+    return name
 
 
 def assign_devices(
@@ -56,7 +62,7 @@ def assign_devices(
     """Return a device name for each disk of a new definition, in order.
 
     The root disk has its name (`name_root`), so has the swap disk, if there is one. Wishes are met
-    before free letters are given.
+    before free letters are given. Raises NoCapacity where there are too few letters.
     """
     root = name_root(disks, own, first=first)
     boots = [at for at, disk in enumerate(disks) if disk.boot_index == 0 and own is None][:1]
@@ -66,4 +72,13 @@ def assign_devices(
         if at not in given and (name := choose_device(disks[at].device, taken, disks[at].bus)):
             given[at] = name
             taken.add(name)
-    return [given.get(at, "") for at in range(len(disks))]
+    if len(given) < len(disks):
+        raise _no_letter()
+    return [given[at] for at in range(len(disks))]
+
+
+def _no_letter() -> NoCapacity:
+    return NoCapacity(
+        "The guest would have more disks than there are letters, of which one is that of the disk "
+        "that it is rescued with. Detach one, or use an image with another hw_rescue_bus."
+    )
