@@ -39,7 +39,8 @@ def give_all(domain: ET.Element) -> None:
     for bus, controllers in (("scsi", scsi_devices), ("usb", usb_devices)):
         change = controllers.put_controller if bus in buses else controllers.drop_controller
         change(devices)
-    for disk in disks:
+    # Units of SATA follow the letters, too: those that wait for a place get it in that order.
+    for disk in sorted(disks, key=lambda one: number_of(child(one, "target").get("dev", ""))):
         give(disk, domain)
 
 
