@@ -67,7 +67,7 @@ CONSOLE_S = 43_200.0
 """How long a console stays open at all: whoever needs it longer opens it again."""
 
 CONSOLE_READ_S = 60.0
-"""How long a console's client may leave waiting what has come for it; the guest waits meanwhile."""
+"""How long one side of a console, its client or the guest, may take nothing of what has come."""
 
 CONSOLE_ASK_S = 20.0
 """How long one question for a guest's words waits at its host."""

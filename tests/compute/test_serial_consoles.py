@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from mooring import http_limits
 from mooring.agent import serial_sessions, serving
 from mooring.agent.serial_sessions import Sessions
+from mooring.agent_api.serial import SerialInput
 from mooring.agent_api.transport import Forward, Request, Response
 from mooring.compute.tables import ConsoleToken
 from mooring.store.limits import COMPUTE_CONSOLE_TOKENS
@@ -357,6 +358,24 @@ async def test_a_guest_that_is_slow_to_take_what_is_typed_ends_no_console(
         await hears(console, b"slowly")
         await console.send(b"but surely\r")
         await hears(console, b"but surely")
+
+
+async def test_a_guest_that_takes_nothing_ends_a_console(
+    cloud: ComputeCloud, consoles: Consoles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def take_nothing(self: object, typed: SerialInput) -> int:
+        del self
+        return typed.after
+
+    url = await console_url(cloud, await cloud.make_server())
+    async with consoles.open(url) as console:
+        await console.send(b"taken\r")
+        await hears(console, b"taken")
+        monkeypatch.setattr(serial_sessions.Session, "type", take_nothing)
+        monkeypatch.setattr(http_limits, "CONSOLE_READ_S", 0.1)
+        await console.send(b"not taken\r")
+        assert "does not take" in (await ended(console))[1]
+    await until_closed(cloud)
 
 
 async def test_no_log_has_a_token_that_was_asked_about(cloud: ComputeCloud) -> None:

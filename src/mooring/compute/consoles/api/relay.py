@@ -100,11 +100,15 @@ class Relay:
             if message["type"] == "websocket.disconnect":
                 raise _Ended(_CLOSED, "")
             data: bytes = message.get("bytes") or (message.get("text") or "").encode("utf-8")
-            self._moved_at = time.monotonic()
+            self._moved_at = taken_at = time.monotonic()
             while data:
                 piece = SerialInput(after=typed, data=data[:SERIAL_PIECE_BYTES])
                 taken = await self._agent.write_serial(*self._names, piece)
-                data, typed = data[taken - typed :], taken
+                if taken > typed:
+                    data, typed, taken_at = data[taken - typed :], taken, time.monotonic()
+                elif time.monotonic() - taken_at > http_limits.CONSOLE_READ_S:
+                    # Whether the client has hung up meanwhile is not seen either.
+                    raise _Ended(_CLOSED, "The guest does not take what is typed. Try again later.")
 
     def _require_use(self) -> None:
         if time.monotonic() - self._moved_at > http_limits.CONSOLE_IDLE_S:
