@@ -1,7 +1,7 @@
 """A real guest moves between two real hosts while it writes to the root disk on its host.
 
-The image's marker sector says MOORING-WRITER, so the guest writes numbered blocks over the file
-system that it was started from: whatever it finds there is in its memory by then.
+The image's marker sector says MOORING-WRITER, so the guest writes numbered blocks behind it, over
+what is left of the image and over what its disk has more.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class RootWriter:
         return listed[0]["Status"]
 
     def read_disk(self, work: Path) -> int:
-        """Return how many blocks the guest, which is off, has written; all others are the image's.
+        """Return up to which number the guest, which is off, has written; all else is the image's.
 
         `work` is a directory that takes a copy.
         """
@@ -147,14 +147,14 @@ class RootWriter:
         convert = ["qemu-img", "convert", "-f", "qcow2", "-O", "raw", str(own), str(raw)]
         subprocess.run(convert, check=True)
         assert raw.stat().st_size == GIB
-        count = 0
+        count = _MARKER_SECTOR // BLOCK
         with raw.open("rb") as file:
-            start = file.read(BLOCK)
+            start = file.read((count + 1) * BLOCK)
             while (block := file.read(BLOCK)) == content(count + 1):
                 count += 1
             # What the writer has not come to is the image's; behind that there is nothing.
             rest = block + file.read(len(self.image))
-        assert start == self.image[:BLOCK]
+        assert start == self.image[: len(start)]
         assert rest.rstrip(b"\0") == self.image[(count + 1) * BLOCK :].rstrip(b"\0")
         return count
 
