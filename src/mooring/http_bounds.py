@@ -7,6 +7,7 @@ Here all four have an end. What comes before HTTP over TLS is bounded in `http_t
 
 from __future__ import annotations
 
+import asyncio
 import resource
 from abc import ABC, abstractmethod
 from collections import deque
@@ -19,7 +20,6 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from mooring import http_limits, limits
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
 _FOUND_AT_ONCE = 64
@@ -100,7 +100,33 @@ class Places(set[Any]):
         return False
 
 
-class BoundedProtocol(Placed, HttpToolsProtocol):
+class ReadInTime(asyncio.Protocol):
+    """A connection that is cut off when its client reads nothing of what it was sent."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    _stalled: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stop_expecting()
+        self._stalled = self.loop.call_later(http_limits.HTTP_READ_WAIT_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_expecting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_expecting()
+        super().connection_lost(exc)
+
+    def _stop_expecting(self) -> None:
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
+
+
+class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
     """A connection with a bound on its heads, on its haste, on its patience and on its number.
 
     A head that is too long is answered 431. Who sends too many requests ahead of their answers,
@@ -117,7 +143,6 @@ class BoundedProtocol(Placed, HttpToolsProtocol):
         self._is_in_head = True
         self.heard_at = self.loop.time()
         self._patience: asyncio.TimerHandle | None = None
-        self._stalled: asyncio.TimerHandle | None = None
         self._refusal = HTTPStatus.BAD_REQUEST
         self._is_refused = False
 
@@ -134,21 +159,20 @@ class BoundedProtocol(Placed, HttpToolsProtocol):
 
     # -- its number ---------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         has_room = self.connections.make_room()
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", transport))
         if has_room:
             self._await_head()
         else:
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "All connections are at work. Try again.")
-            self.loop.call_later(http_limits.HTTP_HEAD_WAIT_S, transport.abort)
+            self.loop.call_later(http_limits.HTTP_HEAD_WAIT_S, self.transport.abort)
 
     def give_way(self) -> None:
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
-        self._stop_expecting()
         super().connection_lost(exc)
 
     # -- its patience -------------------------------------------------------------------------
@@ -166,21 +190,6 @@ class BoundedProtocol(Placed, HttpToolsProtocol):
         self._patience = None
         if self.is_idle:
             self._end()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stop_expecting()
-        self._stalled = self.loop.call_later(http_limits.HTTP_READ_WAIT_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_expecting()
-
-    def _stop_expecting(self) -> None:
-        """Expect no more that an answer is read: whoever reads nothing for too long is cut off."""
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
 
     # -- its heads, and its haste -------------------------------------------------------------
 

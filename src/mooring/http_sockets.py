@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from mooring import http_limits
+from mooring.http_bounds import ReadInTime
 
 if TYPE_CHECKING:
     from uvicorn._types import ASGISendEvent
@@ -23,10 +24,9 @@ _FRAGMENTS = 64
 _REFUSAL = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class BoundedSocket(WebSocketsSansIOProtocol):
+class BoundedSocket(ReadInTime, WebSocketsSansIOProtocol):
     """A websocket that is cut off when it cannot begin, and when its client reads nothing."""
 
-    _stalled: asyncio.TimerHandle | None = None
     _ending: asyncio.TimerHandle | None = None
 
     def data_received(self, data: bytes) -> None:
@@ -36,15 +36,6 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.transport.write(b"".join(self.conn.data_to_send()) or _REFUSAL)
             self.transport.close()
             self._await_end()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self._stop_expecting()
-        self._stalled = self.loop.call_later(http_limits.HTTP_READ_WAIT_S, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_expecting()
 
     def handle_ping(self) -> None:
         if self.writable.is_set():
@@ -80,7 +71,6 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self._await_end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_expecting()
         if self._ending is not None:
             self._ending.cancel()
         super().connection_lost(exc)
@@ -89,8 +79,3 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         """Cut off, in a while, who does not read how it ended: closing waits until that is read."""
         if self._ending is None and not self.disconnected:
             self._ending = self.loop.call_later(http_limits.SOCKET_END_S, self.transport.abort)
-
-    def _stop_expecting(self) -> None:
-        if self._stalled is not None:
-            self._stalled.cancel()
-            self._stalled = None
