@@ -8,16 +8,10 @@ from __future__ import annotations
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from mooring.agent_api.disks import prefix_of
+
 if TYPE_CHECKING:
     from mooring.agent_api.disks import DiskBus
-
-DEVICE_PREFIX = "/dev/vd"
-_OTHERS = "/dev/sd"
-
-
-def prefix_of(bus: DiskBus) -> str:
-    """Return what the names of a bus begin with; all but virtio share one row of letters."""
-    return DEVICE_PREFIX if bus == "virtio" else _OTHERS
 
 
 def first_device(bus: DiskBus, *, is_second: bool = False) -> str:

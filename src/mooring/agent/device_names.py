@@ -5,7 +5,8 @@ from __future__ import annotations
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from mooring.agent.device_letters import first_device, prefix_of
+from mooring.agent.device_letters import first_device
+from mooring.agent_api.disks import prefix_of
 from mooring.errors import NoCapacity
 from mooring.limits import AGENT_DISKS
 

@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mooring.agent import files
-from mooring.agent.device_letters import DEVICE_PREFIX, first_device
+from mooring.agent.device_letters import first_device
 from mooring.agent.device_names import assign_devices, choose_device, name_root, name_swap
 from mooring.agent.disk_checks import check_places
 from mooring.agent.hypervisor import DiskPlan
 from mooring.agent.rescues import BESIDE_DISKS, RescuePlan, no_name
 from mooring.agent.world import SimulatedDisk, SimulatedGuest, SimulatedRescue, say, say_disk
-from mooring.agent_api.disks import DiskBus
+from mooring.agent_api.disks import DiskBus, prefix_of
 from mooring.agent_api.images import CachedImage
 from mooring.agent_api.servers import RescueDisk
 from mooring.errors import NoCapacity
@@ -103,7 +103,7 @@ def say_boot(guest: SimulatedGuest) -> None:
     if guest.rescue is None:
         return
     say(guest, f"image {guest.rescue.image_id}")
-    if guest.rescue.device.startswith(DEVICE_PREFIX):
+    if guest.rescue.device.startswith(prefix_of("virtio")):
         say_disk(guest, guest.rescue.device, guest.rescue.size_bytes, "")
     else:
         say(guest, f"boots from {guest.rescue.kind} on {guest.rescue.bus}")

@@ -24,6 +24,14 @@ STORAGE_AWAY = "storage_away"
 """
 
 
+def prefix_of(bus: str) -> str:
+    """Return what the names of disks on a bus begin with: all but virtio share their letters.
+
+    Source: facts/compute.md 2.7.
+    """
+    return "/dev/vd" if bus == "virtio" else "/dev/sd"
+
+
 class Connection(Struct, frozen=True, kw_only=True):
     """How this host reaches a volume (facts/block_storage.md 10.2)."""
 

@@ -13,7 +13,6 @@ import libvirt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.agent.device_letters import prefix_of
 from mooring.agent.device_names import choose_device
 from mooring.agent.disk_checks import check_attachment, check_disks, check_hot
 from mooring.agent.hypervisor import DiskPlan, share_in_use
@@ -21,6 +20,7 @@ from mooring.agent.libvirt import disk_addresses, domain_xml, share_devices, swa
 from mooring.agent.libvirt.domain_xml import DefinedDisk, Definition
 from mooring.agent.libvirt.xml_words import parse
 from mooring.agent.sources import FileSource, Source
+from mooring.agent_api.disks import prefix_of
 from mooring.errors import Bug, NoCapacity
 
 LIVE = int(libvirt.VIR_DOMAIN_AFFECT_LIVE)

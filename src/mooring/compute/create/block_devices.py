@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from mooring.agent_api.disks import prefix_of
 from mooring.compute.volumes import buses
 from mooring.errors import Conflict, Forbidden, Invalid
 from mooring.limits import AGENT_DISKS
@@ -106,7 +107,7 @@ def choose_device_name(
 
     A requested name gets the prefix of the bus. Raises Conflict when it is in use.
     """
-    prefix = buses.prefix_of(bus)
+    prefix = prefix_of(bus)
     if requested:
         check_device_name(requested)
         match = _DEVICE.match(requested)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.agent_api.disks import prefix_of
 from mooring.clients.placement import has_trait
 from mooring.compute.drives import config_drives
 from mooring.compute.volumes import buses
@@ -35,7 +36,7 @@ def find(
     root = next((row for row in rows if row.boot_index == 0), None)
     if server.image_id and root is not None:
         bus = buses.BUSES.get(root.disk_bus or "", usual)
-        values |= {"root_bus": bus, "root_device_name": f"{buses.prefix_of(bus)}a"}
+        values |= {"root_bus": bus, "root_device_name": f"{prefix_of(bus)}a"}
         _check_name(values["root_device_name"], [row for row in rows if row is not root])
         on.append(bus)
     has_drive = server.config_drive or config_drives.asks_for_one(properties)

@@ -79,11 +79,6 @@ def later(server: Server) -> DiskBus:
     return cast("DiskBus", server.disk_bus)
 
 
-def prefix_of(bus: str) -> str:
-    """Return what the names of disks on a bus begin with: all but virtio share their letters."""
-    return "/dev/vd" if bus == "virtio" else "/dev/sd"
-
-
 def traits_of(*buses: str) -> list[str]:
     """Return what a host must be able to do for disks on these; each one is for virtio."""
     others = {bus for bus in buses if bus != "virtio"}
