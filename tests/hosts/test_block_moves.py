@@ -19,14 +19,12 @@ from tests.hosts.local_ledger import LocalLedger
 from tests.hosts.moving_cloud import HOSTS, POOL, MovingCloud
 from tests.hosts.real_cloud import GIB, Guest
 from tests.hosts.writer import HOST
-from tests.hosts.written import BLOCK, LABEL, content
+from tests.hosts.written import BLOCK, ROOT_FIRST, content, labelled
 
 pytestmark = pytest.mark.hosts
 MIGRATE = ("server", "migrate", "--live-migration", "--block-migration")
 MIGRATION = ("server", "migration")
 FAST_MIB_S, SLOW_MIB_S = 10_000, 1
-_MARKER_SECTOR = 22 * 1024**2
-"""Where scripts/build_guest leaves a sector free for the marker, in bytes."""
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +37,7 @@ class RootWriter:
 
     def __init__(self, cloud: MovingCloud) -> None:
         self.cloud, self.operator = cloud, cloud.operator()
-        image = bytearray(GUEST_IMAGE.with_suffix(".raw").read_bytes())
-        image[_MARKER_SECTOR : _MARKER_SECTOR + len(LABEL)] = LABEL
-        self.image = bytes(image)
+        self.image = labelled(GUEST_IMAGE.with_suffix(".raw").read_bytes())
         kind = cloud.make_type(POOL)
         label = cloud.demo.image("label", b"MOORING-NOTHING".ljust(BLOCK, b"\0"))
         volume_id = cloud.make_volume(kind, label)
@@ -147,7 +143,7 @@ class RootWriter:
         convert = ["qemu-img", "convert", "-f", "qcow2", "-O", "raw", str(own), str(raw)]
         subprocess.run(convert, check=True)
         assert raw.stat().st_size == GIB
-        count = _MARKER_SECTOR // BLOCK
+        count = ROOT_FIRST
         with raw.open("rb") as file:
             start = file.read((count + 1) * BLOCK)
             while (block := file.read(BLOCK)) == content(count + 1):
