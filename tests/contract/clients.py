@@ -131,10 +131,12 @@ class Http:
 
     # -- what tests need to stand ready -------------------------------------------------------
 
-    def image(self, name: str, content: bytes = bytes(MIB), disk_format: str = "raw") -> str:
+    def image(
+        self, name: str, content: bytes = bytes(MIB), disk_format: str = "raw", **properties: str
+    ) -> str:
         """Make an image with data and return its id."""
         body = {"name": name, "disk_format": disk_format, "container_format": "bare"}
-        image_id = self.ask("POST", f"{IMAGE}/images", body).key("id")
+        image_id = self.ask("POST", f"{IMAGE}/images", {**body, **properties}).key("id")
         stream = {"Content-Type": "application/octet-stream"}
         path = f"{IMAGE}/images/{image_id}/file"
         assert self.ask("PUT", path, content, headers=stream).status == 204

@@ -14,7 +14,6 @@ from tests.hosts.written import LABEL
 
 pytestmark = pytest.mark.hosts
 POOL = "thin"
-PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
 
 @pytest.fixture
@@ -29,12 +28,9 @@ def cloud(directory: Path) -> Generator[PooledCloud]:
 def images(cloud: PooledCloud, guest_image: bytes) -> Generator[list[str]]:
     """The image that asks for scsi, and what the volume is made of."""
     made = [
-        cloud.demo.image("guest", guest_image, "qcow2"),
+        cloud.demo.image("guest", guest_image, "qcow2", hw_disk_bus="scsi"),
         cloud.demo.image("label", LABEL.ljust(MIB, b"\0")),
     ]
-    said = [{"op": "add", "path": "/hw_disk_bus", "value": "scsi"}]
-    answer = cloud.demo.ask("PATCH", f"{IMAGE}/images/{made[0]}", said, headers=PATCH)
-    assert answer.status == 200, answer
     yield made
     for image_id in made:
         cloud.delete(f"{IMAGE}/images/{image_id}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.clients import COMPUTE, VOLUME
+from tests.contract.clients import COMPUTE, MIB, VOLUME
 from tests.hosts.departing import Departing
 from tests.hosts.moving_cloud import Ledger, MovingCloud
 from tests.hosts.real_cloud import GIB
@@ -32,8 +32,10 @@ def cloud(two_hosts: MovingCloud) -> MovingCloud:
 class LiveWriter(Writer):
     """A writer, and what befalls it while it runs."""
 
-    def __init__(self, cloud: MovingCloud, image: bytes, label: bytes = LABEL) -> None:
-        super().__init__(cloud, image, label)
+    def __init__(
+        self, cloud: MovingCloud, image: bytes, label: bytes = LABEL, **properties: str
+    ) -> None:
+        super().__init__(cloud, image, label, **properties)
         self.operator = cloud.operator()
 
     def begin(self, mib_s: int = SLOW_MIB_S) -> str:
@@ -137,6 +139,32 @@ def test_a_guest_that_never_gets_there_is_held_still_on_its_way_and_writes_on(
         writes_through(writer, 2, writer.is_forced_by_its_time)
     begin_anew(cloud)
     is_whole(writer, tmp_path)
+
+
+def test_a_guest_on_scsi_moves_with_its_disks_and_has_others_plugged_there(
+    cloud: MovingCloud, guest_image: bytes, tmp_path: Path
+) -> None:
+    writer = LiveWriter(cloud, guest_image, hw_disk_bus="scsi")
+    later = cloud.make_volume(cloud.kind, cloud.demo.image("more", bytes(MIB)))
+
+    def has_another_disk() -> None:
+        writer.guest.attach(later)
+        assert writer.guest.sees(later) == "sdc"
+
+    def loses_it() -> None:
+        writer.guest.detach(later)
+        writer.guest.hear("sdc gone")
+
+    writes_through(writer, 3, writer.moves, has_another_disk, writer.moves, loses_it)
+    assert sorted(one["device"] for one in disks_of(writer)) == ["/dev/sda", "/dev/sdb"]
+    cloud.delete(f"{VOLUME}/volumes/{later}")
+    is_whole(writer, tmp_path)
+
+
+def disks_of(writer: LiveWriter) -> list[dict[str, str]]:
+    """Return the volumes that the server has, as they are shown."""
+    path = f"{writer.guest.path}/os-volume_attachments"
+    return writer.cloud.demo.ask("GET", path).key("volumeAttachments")
 
 
 def begin_anew(cloud: MovingCloud) -> None:

@@ -13,10 +13,12 @@ HOST = "OS-EXT-SRV-ATTR:host"
 class Writer:
     """A server that boots from a volume and writes to another one."""
 
-    def __init__(self, cloud: MovingCloud, image: bytes, label: bytes = LABEL) -> None:
+    def __init__(
+        self, cloud: MovingCloud, image: bytes, label: bytes = LABEL, **properties: str
+    ) -> None:
         self.cloud = cloud
         kind = cloud.kind
-        root = cloud.make_volume(kind, cloud.demo.image("guest", image, "qcow2"))
+        root = cloud.make_volume(kind, cloud.demo.image("guest", image, "qcow2", **properties))
         label_id = cloud.demo.image("label", label.ljust(BLOCK, b"\0"))
         self.volume_id = cloud.make_volume(kind, label_id)
         mapping = {"boot_index": 0, "uuid": root}
