@@ -92,7 +92,7 @@ async def test_a_trait_that_nobody_knows_is_told(cloud: ComputeCloud, name: str)
     require(cloud, IMAGE, **{name: "required"})
     server_id, _, told = await make(cloud)
     assert await state(cloud, server_id) == ("ERROR", None)
-    assert told
+    assert told == f"No valid host was found. 2 hosts: 2 not fit for {name}."
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
     await cloud.settle()
     assert await cloud.complaints() == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
 from msgspec import Struct
 
 from mooring.compute.aggregates import membership
@@ -15,7 +16,7 @@ from mooring.compute.groups import affinity
 from mooring.compute.hosts import hosts
 from mooring.compute.scheduling import company, filters
 from mooring.compute.scheduling.filters import View
-from mooring.errors import NoCapacity, Unavailable
+from mooring.errors import Invalid, NoCapacity, Unavailable
 from mooring.limits import PLACEMENT_ATTEMPTS
 from mooring.saga.ownership import require_lease
 
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from mooring.clients.placement import Candidate
+    from mooring.clients.placement import Candidate, Resources
     from mooring.compute.scheduling.needs import Needs
     from mooring.compute.service import Compute
     from mooring.compute.tables import Host
     from mooring.saga.define import Run
 
+log = structlog.get_logger()
 FEW, MANY, MOST = 16, 100, 1000
 """How many candidates placement is asked for: few at first, and more when none of these will do."""
 
@@ -127,13 +129,24 @@ async def _take_place(run: Run[Compute], needs: Needs, host: str) -> bool:
 async def _pick(compute: Compute, needs: Needs, view: View) -> list[Chosen]:
     candidates: list[Candidate] = []
     for limit in (MANY, MOST) if needs.is_choosy else (FEW, MANY, MOST):
-        candidates = await compute.placement.candidates(needs.resources, needs.traits, limit)
+        candidates = await _ask(compute, needs.resources, needs.traits, limit)
         found = await _fitting(compute, candidates, needs, view)
         if found:
             return found
         if len(candidates) < limit:
             break
     raise NoCapacity(filters.explain(await _reasons(compute, needs, view, candidates)))
+
+
+async def _ask(
+    compute: Compute, resources: Resources, traits: Collection[str] = (), limit: int = MOST
+) -> list[Candidate]:
+    """Return the candidates that placement knows, none where it has not heard of what is wanted."""
+    try:
+        return await compute.placement.candidates(resources, traits, limit)
+    except Invalid as error:
+        log.info("placement knows no such trait or class", reason=str(error))
+        return []
 
 
 async def _fitting(
@@ -182,7 +195,7 @@ async def _reasons(
         return reasons
     roomy: dict[str, set[str]] = {}
     for name, amount in needs.resources.items():
-        found = await compute.placement.candidates({name: amount})
+        found = await _ask(compute, {name: amount})
         roomy[name] = {candidate.provider_id for candidate in found}
     for host in known:
         if reasons[host.name]:
