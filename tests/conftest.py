@@ -111,7 +111,7 @@ def pytest_report_header(config: pytest.Config) -> str:
     is_brief = config.getoption("--brief") and not config.getoption("--every")
     what = (
         "real guests, stock clients: those that the commit chooses; make guests: all\n"
-        "each case on one of its databases, and of a test with many cases half, which the commit"
+        "each case on one of its databases, and of a test with many cases a third, which the commit"
         " chooses; make cases: all"
     )
     return what if is_brief else ""

@@ -1,7 +1,7 @@
 """Which cases run: all of them with `--every`, else a sample that the commit chooses.
 
 With `--brief`, the same of the tests that start real guests or run stock clients, of the two
-databases, one for each case, and of a test with many cases, half of them.
+databases, one for each case, and of a test with many cases, a third of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 OF_A_CLOUD = 2
 """Tests of one cloud with real guests that a short run has at most: each takes up to a minute."""
 FEW = 4
-"""Cases of one test that are no fewer in a short run; of more than these, half."""
+"""Cases of one test that are no fewer in a short run; of many, a third."""
 COLLECTED = pytest.StashKey[list[str]]()
 """Ids of what was collected, before anything of it was left out."""
 OF_DATABASES = {"store", "saga", "fuzz"}
@@ -47,18 +47,18 @@ def choose(config: pytest.Config, what: str, cases: Sequence[T], count: int) -> 
 def leave_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Return what a short run leaves out: of the tests that take longest, and one of two databases.
 
-    Of single tests with real guests fourteen in fifteen; of modules of those that share a cloud
+    Of single tests with real guests nineteen in twenty; of modules of those that share a cloud
     (tests/hosts) nine in ten, as making the cloud takes longest, and of the others all but a few
     tests each; of modules of stock clients nine in ten.
     What is marked `long` it always leaves out.
-    Of tests of which enough is left by then, it leaves out every other case.
+    Of tests of which enough is left by then, it leaves out two cases in three.
     """
     guests = [item for item in items if item.get_closest_marker("hosts")]
     alone = [item for item in guests if not _shares_cloud(item)]
     sharing = [item for item in guests if _shares_cloud(item)]
     commands = [item for item in items if item.get_closest_marker("contract")]
     left = {item for item in items if item.get_closest_marker("long")}
-    left |= _leave(alone, lambda item: item.nodeid, 1 / 15)
+    left |= _leave(alone, lambda item: item.nodeid, 1 / 20)
     left |= _leave(sharing, _module_of, 1 / 10)
     left |= _leave(commands, _module_of, 1 / 10)
     left |= _leave_but(OF_A_CLOUD, [item for item in sharing if item not in left])
@@ -120,7 +120,7 @@ def _leave_databases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 
 def _leave_cases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return half of the cases of each test that has many; the commit chooses.
+    """Return two thirds of the cases of each test that has many; the commit chooses.
 
     Not of tests that say themselves how large their sample is, nor of those that always run whole.
     """
@@ -133,7 +133,7 @@ def _leave_cases(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     left: set[pytest.Item] = set()
     for test, cases in sorted(_groups(single, _test_of).items()):
         random.Random(f"{seed()} {test}").shuffle(cases)
-        left |= set(cases[max(FEW, (len(cases) + 1) // 2) :])
+        left |= set(cases[max(FEW, -(-len(cases) // 3)) :])
     return left
 
 
