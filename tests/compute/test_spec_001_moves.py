@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mooring.agent_api.transport import Forward, Request, Response
 from mooring.clients import transport
-from mooring.errors import Conflict
+from mooring.errors import Conflict, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.listening import Listener
 from tests.compute.moving import (
@@ -115,6 +116,64 @@ async def test_a_destination_that_fails_to_disconnect_keeps_its_attachment(movin
     assert await held(moving) == dict.fromkeys(moving.volumes, both)
     assert await named(moving) == before
     moving.cloud.silent = None
+
+
+@pytest.mark.parametrize("lets_go", [True, False])
+async def test_an_abort_leaves_the_source_s_attachment_and_the_other_where_it_is_not_let_go(
+    moving: Moving, lets_go: bool
+) -> None:
+    """If live-migration rolls back due to an abort or similar: (destination) disconnect.
+
+    If success, delete the attachment, otherwise put the instance into an ERROR state.
+    """
+    before = await named(moving)
+    settling = await begun(moving)
+    (shown,) = await moving.under_way()
+    moving.cloud.silent = None if lets_go else ("DELETE", "/connections/")
+    assert (await moving.ask_of("DELETE", shown["id"])).status == 202
+    await settling
+    server = await moving.cloud.server(moving.server_id)
+    status, ended = ("ACTIVE", "cancelled") if lets_go else ("ERROR", "error")
+    assert (server["status"], await moving.status()) == (status, ended)
+    assert await moving.host() == moving.source
+    kept = [moving.source] if lets_go else [moving.source, moving.destination]
+    there = sorted((moving.server_id, host) for host in kept)
+    assert await held(moving) == dict.fromkeys(moving.volumes, there)
+    assert await named(moving) == before
+    moving.cloud.silent = None
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_of_two_volumes_that_a_host_is_to_leave_the_one_that_it_keeps_has_its_attachment(
+    moving: Moving, stays: bool
+) -> None:
+    """We do this to signal to the operator that something needs manually fixing.
+
+    Of two volumes that are left the second is kept: the first one's attachment is gone.
+    """
+    if stays:
+        moving.cloud.hypervisor(moving.source).knobs.fail("send_memory", Conflict("It broke off."))
+    deliver, let_go = moving.cloud.deliver_to_host, set[str]()
+
+    async def keep_second(request: Request, forward: Forward) -> Response:
+        path = request.target.partition("?")[0]
+        if request.method == "DELETE" and path.startswith("/connections/"):
+            if let_go and path not in let_go:
+                raise Unavailable("It stays.")
+            let_go.add(path)
+        return await deliver(request, forward)
+
+    moving.cloud.deliver_to_host = keep_second
+    await moving.move()
+    moving.cloud.deliver_to_host = deliver
+    server = await moving.cloud.server(moving.server_id)
+    assert (server["status"], await moving.status()) == ("ERROR", "error")
+    has, other = (moving.source, moving.destination)[:: 1 if stays else -1]
+    assert server["OS-EXT-SRV-ATTR:host"] == has
+    assert sorted((await held(moving)).values(), key=len) == [
+        [(moving.server_id, has)],
+        sorted((moving.server_id, host) for host in (has, other)),
+    ]
 
 
 @pytest.fixture
