@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.compute.swapping import Stand, prepare, swap
 
 pytestmark = pytest.mark.anyio
 COMPLETION = "volume os-migrate_volume_completion"
+_REFUSAL = b'{"badRequest": {"message": "No.", "code": 400}}'
 
 
 @pytest.fixture
@@ -168,8 +170,7 @@ async def test_the_api_call_fails_if_we_can_t_create_that_attachment(cloud: Comp
 
     async def refuse(request: transport.Request, forward: transport.Forward) -> transport.Response:
         if (request.method, request.path) == ("POST", "/volume/v3/attachments"):
-            body = b'{"badRequest": {"message": "No.", "code": 400}}'
-            return transport.Response(400, body, {"content-type": "application/json"})
+            return transport.Response(400, _REFUSAL, {"content-type": "application/json"})
         return await deliver(request, forward)
 
     cloud.deliver = refuse
@@ -268,3 +269,55 @@ async def test_if_a_volume_is_multi_attach_the_swap_is_not_allowed(
         answer = await pools.migrate(shared, FAST)
     assert answer.status == 400
     assert (await pools.stands(shared))[::2] == ("in-use", SLOW)
+
+
+async def test_a_swap_of_a_multi_attach_volume_is_refused_to_the_volume_service_too(
+    pools: MovingVolumes,
+) -> None:
+    """It is assumed the swap operation will fail: also where Cinder begins to migrate such one.
+
+    Another volume service may: ours refuses that before it asks. The volume stays as it is.
+    """
+    server_id, volume_id = await pools.prepare()
+    answers: list[int] = []
+
+    async def share(request: transport.Request, forward: transport.Forward) -> transport.Response:
+        answer = await forward(request)
+        if request.method == "PUT" and "/os-volume_attachments/" in request.path:
+            answers.append(answer.status)
+        if (request.method, request.path) != ("GET", f"/volume/v3/volumes/{volume_id}"):
+            return answer
+        shown = json.loads(await answer.whole())
+        shown["volume"]["multiattach"] = True
+        return transport.Response(answer.status, json.dumps(shown).encode(), answer.headers)
+
+    pools.deliver = share
+    assert (await pools.migrate(volume_id, FAST)).status == 202
+    await pools.settle()
+    assert answers == [400]
+    await pools.check(server_id, volume_id, "error", SLOW)
+
+
+async def test_the_volume_service_s_call_fails_as_well_if_we_can_t_create_that_attachment(
+    pools: MovingVolumes,
+) -> None:
+    """(api) fail API call: the volume stays where it was, and the volume service hears of it."""
+    server_id, volume_id = await pools.prepare()
+    (before,) = await pools.attachments(server_id)
+    heard: list[tuple[str, int]] = []
+
+    async def refuse(request: transport.Request, forward: transport.Forward) -> transport.Response:
+        if (request.method, request.path) == ("POST", "/volume/v3/attachments"):
+            return transport.Response(400, _REFUSAL, {"content-type": "application/json"})
+        answer = await forward(request)
+        if request.method == "PUT" and "/os-volume_attachments/" in request.path:
+            heard.append((request.path, answer.status))
+        return answer
+
+    pools.deliver = refuse
+    assert (await pools.migrate(volume_id, FAST)).status == 202
+    await pools.settle()
+    path = f"/compute/v2.1/servers/{server_id}/os-volume_attachments/{volume_id}"
+    assert heard == [(path, 400)]
+    await pools.check(server_id, volume_id, "error", SLOW)
+    assert await pools.attachments(server_id) == [before]
