@@ -56,6 +56,26 @@ async def test_volumes_are_attached_during_spawning_an_instance(cloud: ComputeCl
         assert await held(cloud, one["volumeId"]) == [(one["attachment_id"], "attached")]
 
 
+async def test_a_multi_attach_volume_is_attached_by_no_creation_below_2_60(
+    cloud: ComputeCloud,
+) -> None:
+    """For safety we shouldn't allow any attachments if multi_attach=True, until we support it."""
+    volume_id = await cloud.make_shared_volume()
+    mark = {"os-set_bootable": {"bootable": True}}
+    await cloud.volume_api("POST", f"/volumes/{volume_id}/action", mark)
+    server = {"name": "s", "flavorRef": "1", "imageRef": "", "networks": "none"}
+    body = {"server": server | {"block_device_mapping_v2": [existing(volume_id)]}}
+    answer = await cloud.ask("POST", "/servers", body, version="2.59")
+    assert answer.status == 400
+    assert "multiattach" in answer.text
+    await cloud.settle()
+    assert (await cloud.ask("GET", "/servers")).body["servers"] == []
+    assert await held(cloud, volume_id) == []
+    assert (await cloud.ask("POST", "/servers", body, version="2.60")).status == 202
+    await cloud.settle()
+    assert [status for _, status in await held(cloud, volume_id)] == ["attached"]
+
+
 async def test_a_volume_that_is_not_ready_in_time_puts_an_instance_that_first_boots_into_error(
     cloud: ComputeCloud,
 ) -> None:
