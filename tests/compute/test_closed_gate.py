@@ -161,3 +161,24 @@ async def test_what_only_attachments_can_do_is_refused_while_there_are_none(
     answer = await cloud.attach(server_id, volume_id, version="2.60")
     assert (answer.status, "3.44" in answer.fault) == (409, True)
     assert old.actions == []
+
+
+@pytest.mark.parametrize("source", ["blank", "snapshot"])
+async def test_no_server_is_made_with_a_new_volume_for_several_while_there_are_none(
+    cloud: ComputeCloud, source: str
+) -> None:
+    """Whether one is made for a server is known once it is there."""
+    shared = await cloud.make_shared_volume()
+    taken = await cloud.volume_api("POST", "/snapshots", {"snapshot": {"volume_id": shared}})
+    await cloud.settle()
+    old = OldService(cloud)
+    item: dict[str, Any] = {"source_type": source, "destination_type": "volume", "volume_size": 1}
+    item |= {"volume_type": "shared"} if source == "blank" else {"uuid": taken["snapshot"]["id"]}
+    disk = {"source_type": "image", "destination_type": "local", "uuid": IMAGE, "boot_index": 0}
+    server = await cloud.server(await cloud.make_server(block_device_mapping_v2=[disk, item]))
+    assert server["status"] == "ERROR"
+    assert "is multiattach, and the volume service is older than 3.44" in server["fault"]["message"]
+    assert old.actions == []
+    listed = (await cloud.volume_api("GET", "/volumes"))["volumes"]
+    assert [one["id"] for one in listed] == [shared]
+    assert await cloud.complaints() == []

@@ -15,7 +15,7 @@ from mooring.compute.flavors import flavors
 from mooring.compute.groups import groups
 from mooring.compute.hosts import hosts
 from mooring.compute.quotas import quota
-from mooring.compute.volumes import buses, devices
+from mooring.compute.volumes import buses, devices, old_calls
 from mooring.errors import Conflict, Forbidden, Invalid, NotFound, OverQuota
 
 if TYPE_CHECKING:
@@ -177,8 +177,7 @@ def _check_old_calls(material: Material) -> None:
     shared = [volume.id for volume in material.volumes.values() if volume.multiattach]
     if shared:
         raise Conflict(
-            f"Volume {shared[0]} is multiattach, and the volume service is older than 3.44, or "
-            "some host older than service version 24. Nothing was created."
+            f"Volume {shared[0]} is multiattach, and {old_calls.CLOSED}. Nothing was created."
         )
 
 

@@ -32,6 +32,8 @@ BY_OLD_CALLS = "old calls"
 """Stands for the attachment of a volume at a host to which the old calls gave it: it has none."""
 _ATTACHING = "attaching"
 """What `os-reserve` makes of a volume."""
+CLOSED = "the volume service is older than 3.44, or some host older than service version 24"
+"""Why there are no attachments to give volumes by."""
 _DEFINITE = frozenset({"invalid", "forbidden", "not_found", "over_quota"})
 
 

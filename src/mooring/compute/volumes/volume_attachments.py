@@ -15,7 +15,7 @@ from mooring.compute.create import block_devices
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import BlockDevice, Server
-from mooring.compute.volumes import buses, devices, disk_places
+from mooring.compute.volumes import buses, devices, disk_places, old_calls
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
@@ -267,7 +267,7 @@ def _check_volume(
 
 def _check_old_calls(server: Server, volume: Volume) -> None:
     """Raise Conflict for what only attachments can do (specs 001)."""
-    why = "the volume service is older than 3.44, or some host older than service version 24"
+    why = old_calls.CLOSED
     if volume.multiattach:
         raise Conflict(f"Volume {volume.id} is multiattach, and {why}. Nothing was attached.")
     if server.vm_state == states.OFFLOADED:

@@ -12,7 +12,7 @@ from mooring.compute.create.sagas.create_notes import (
     with_disk,
 )
 from mooring.compute.volumes import disk_places, disks, reservations
-from mooring.compute.volumes.old_calls import named, refuse_late
+from mooring.compute.volumes.old_calls import CLOSED, named, refuse_late
 from mooring.errors import Conflict, Invalid, MooringError, NotFound, Unavailable
 from mooring.saga.define import Together
 from mooring.saga.journal import is_unavailable
@@ -57,7 +57,16 @@ def save_reservation(tx: Session, notes: CreateServer, item: str, run: Run[Compu
 
 
 async def reserve_made(notes: CreateServer, item: str, run: Run[Compute]) -> CreateServer:
-    """Reserve a volume that was made for this server."""
+    """Reserve a volume that was made for this server.
+
+    Raises Conflict for one that only attachments could give it: its type is known from then on.
+    """
+    disk = find(notes, item)
+    if notes.old_calls and disk.multiattach:
+        raise Conflict(
+            f"Volume {disk.volume_id}, which was made for the server, is multiattach, and "
+            f"{CLOSED}. Choose a type of volumes that one server has."
+        )
     made = await reservations.reserve(run, guest_disk(notes, item))
     return with_disk(notes, item, attachment_id=made)
 
