@@ -323,7 +323,10 @@ async def look(trial: Trial) -> tuple[str, ...]:
     ]
     for one in volumes:
         name = names.get(one["id"], "new volume")
-        told.append(f"{name} {one['status']}, {one['size']} GiB")
+        # Of one that is migrated its status says as little as of one that stays.
+        pool = one["os-vol-host-attr:host"].partition("@")[0] if one["migration_status"] else ""
+        where = f" on {pool}, migration {one['migration_status']}" if pool else ""
+        told.append(f"{name} {one['status']}, {one['size']} GiB{where}")
     for kind in ("snapshots", "backups"):
         listed = (await ask(f"{VOLUME}/{kind}/detail?all_tenants=1", "3.67"))[kind]
         told += [f"{names.get(one['id'], f'new {kind[:-1]}')} {one['status']}" for one in listed]
