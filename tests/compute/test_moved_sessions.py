@@ -1,6 +1,7 @@
 """Servers move whose volumes share a host's session: it lasts as long as one of them needs it.
 
-Source: specs 001, "shared_targets"; one host's attach and detach are in test_shared_connections.py.
+So do volumes that take the place of others under a guest, at its host. Source: specs 001,
+"shared_targets"; one host's attach and detach are in test_shared_connections.py.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from mooring.agent.settings import PoolSettings
 from mooring.compute.hosts.loops import watch_hosts
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, server_that_moves
+from tests.compute.moving_volumes import FAR, FAST, MovingVolumes
+from tests.compute.swapping import prepare, swap
 from tests.compute.verifying import ask, force_down, migrate
 
 pytestmark = pytest.mark.anyio
@@ -95,3 +98,44 @@ async def test_a_host_that_is_back_from_the_dead_has_none_of_what_was_evacuated(
     assert await goes.connected() == [0, 2]
     await fit(cloud)
     assert await cloud.complaints() == []
+
+
+async def test_a_session_lasts_when_both_volumes_of_a_swap_need_it(cloud: ComputeCloud) -> None:
+    """Not removing an in use connection too early: the old one leaves as the new one is there."""
+    server_id, old, new = await prepare(cloud)
+    host = (await cloud.server(server_id))["OS-EXT-SRV-ATTR:host"]
+    targets = cloud.agents[host].agent.connections.targets
+    (before,) = targets.sessions()
+    assert (await swap(cloud, server_id, old, new)).status == 202
+    await cloud.settle()
+    assert await cloud.disks(server_id, host) == [new]
+    assert targets.sessions() == [before]
+    assert targets.knobs.passed.get("log_out", 0) == 0
+    assert (await cloud.detach(server_id, new)).status == 202
+    await cloud.settle()
+    assert targets.sessions() == []
+
+
+@pytest.mark.parametrize("pool", [FAST, FAR])
+async def test_a_volume_that_is_migrated_leaves_the_session_of_its_backend_for_another_s(
+    tmp_path: Path, pool: str
+) -> None:
+    """Of pools of one backend the session is one; of another backend it is another."""
+    cloud = MovingVolumes(tmp_path)
+    for name, settings in cloud.hosts.items():
+        pools = tuple(replace(one, shared_targets=True) for one in settings.pools)
+        cloud.hosts[name] = replace(settings, pools=pools)
+    async with cloud:
+        server_id, volume_id = await cloud.prepare()
+        targets = cloud.agents["host1"].agent.connections.targets
+        before = targets.sessions()
+        assert (await cloud.migrate(volume_id, pool)).status == 202
+        await cloud.settle()
+        await cloud.check(server_id, volume_id, "success", pool)
+        path = f"/volumes/{volume_id}"
+        shown = (await cloud.volume_api("GET", path, version="3.48"))["volume"]
+        assert targets.sessions() == [shown["service_uuid"]]
+        assert (targets.sessions() == before) is (pool == FAST)
+        assert (await cloud.detach(server_id, volume_id)).status == 202
+        await cloud.settle()
+        assert targets.sessions() == []
