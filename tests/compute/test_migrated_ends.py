@@ -10,6 +10,7 @@ import pytest
 from mooring.clients.transport import Forward, Request, Response
 from mooring.errors import Conflict, Unavailable
 from tests.answers import Answer
+from tests.compute.elsewhere import events
 from tests.compute.moving_volumes import FAR, FAST, SLOW, MovingVolumes, prepared_volumes
 from tests.kept import Keeper
 
@@ -197,3 +198,31 @@ async def test_a_server_is_deleted_while_its_storage_keeps_the_copy_of_its_volum
     assert (await cloud.server(server_id))["status"] == "gone"
     assert await cloud.stands(volume_id) == ("available", "error", SLOW)
     assert await cloud.complaints() == []
+
+
+async def test_a_volume_that_is_called_otherwise_from_then_on_is_said_to_be(
+    cloud: MovingVolumes,
+) -> None:
+    """Specs 001: the volume is what migrate_volume_completion has returned.
+
+    The guest's disk has the id that the volume had, and keeps it; so the other one is told.
+    """
+    server_id, volume_id = await cloud.prepare()
+    forward, copies = cloud.deliver, list[str]()
+
+    async def rename(request: Request, onward: Forward) -> Response:
+        if copies or b"os-migrate_volume_completion" not in request.content:
+            return await forward(request, onward)
+        copies.append(await cloud.copy_of(volume_id))
+        answer = await forward(request, onward)
+        content = (await answer.whole()).replace(volume_id.encode(), copies[0].encode())
+        return Response(answer.status, content, JSON)
+
+    cloud.deliver = rename
+    await cloud.migrate(volume_id, FAST)
+    await cloud.settle()
+    [*_, (event, result, said)] = await events(cloud, server_id)
+    assert (event, result) == ("compute_swap_volume", "Error")
+    assert f"The volume service calls volume {volume_id} {copies[0]} from now on" in str(said)
+    assert await cloud.unfinished() == []
+    await cloud.check(server_id, volume_id, "success", FAST)
