@@ -252,21 +252,27 @@ async def leave(run: Run[Compute], disk: Disk, operation: Operation | None = Non
     await guests.take_back(run, disk.host, f"/connections/{name}", verb)
 
 
-async def wait_until_ready(run: Run[Compute], volume_id: str, *, is_made: bool = False) -> None:
+async def wait_until_ready(
+    run: Run[Compute], volume_id: str, *, is_made: bool = False, from_image: bool = False
+) -> None:
     """Rest until the volume has its data. Raises Conflict: in error; Unavailable: after long.
 
-    `is_made`: by this operation, so that no attachment has failed.
+    `is_made`: by this operation, so that no attachment has failed. `from_image`: it was reserved
+    while it got its data from an image, which its status does not say any more: it has none of the
+    image's metadata until then.
     Our own volume service says when a volume that this operation had it make is ready; another
     one is asked now and then.
     """
     volume = await run.service.volumes.show(None, volume_id)
-    if volume.status in _NOT_READY:
+    is_bad = volume.status.startswith("error")
+    is_filling = from_image and not (is_bad or volume.volume_image_metadata)
+    if is_filling or volume.status in _NOT_READY:
         raise Park(
             signal=journal.word_for(run.saga_id),
             seconds=COMPUTE_VOLUME_POLL_S,
             timeout_s=run.service.settings.volume_ready_s,
         )
-    if volume.status.startswith("error"):
+    if is_bad:
         if is_made:
             raise Conflict(
                 f"Volume {volume_id}, which was to be made for the server, came to be in status "

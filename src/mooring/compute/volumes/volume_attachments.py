@@ -15,7 +15,8 @@ from mooring.compute.create import block_devices
 from mooring.compute.hosts import hosts
 from mooring.compute.servers import servers, states
 from mooring.compute.tables import BlockDevice, Server
-from mooring.compute.volumes import buses, devices, disk_places, old_calls
+from mooring.compute.volumes import buses, devices, disk_places
+from mooring.compute.volumes.old_calls import CLOSED
 from mooring.compute.volumes.sagas.attach_volume import ATTACH_VOLUME, AttachVolume
 from mooring.compute.volumes.sagas.detach_volume import DETACH_VOLUME, DetachVolume
 from mooring.compute.volumes.sagas.waiting import ATTACH_WAITING, DETACH_WAITING
@@ -114,7 +115,8 @@ async def attach(compute: Compute, who: Who, server_id: str, wanted: NewAttachme
             _plan_attaching(row, server, known),
             old_calls=by_old_calls,
             accepted=wanted.unawaited,
-            has_data=volume.status in _WITH_DATA,
+            has_data=volume.status in {"available", "in-use"},
+            is_filled=volume.status == "downloading",
         )
         return row, _start_attaching(tx, compute, who, notes)
 
@@ -189,7 +191,6 @@ async def update(
 
 
 _ATTACH, _DETACH = "attach_volume", "detach_volume"
-_WITH_DATA = ("available", "in-use")
 _USED, _WAITING = ("in-use",), ("in-use", "reserved")
 """What a volume is that can be detached: of a server at a host, and of one that was put away."""
 _TAGGED = "COMPUTE_VOLUME_ATTACH_WITH_TAG"
@@ -267,12 +268,11 @@ def _check_volume(
 
 def _check_old_calls(server: Server, volume: Volume) -> None:
     """Raise Conflict for what only attachments can do (specs 001)."""
-    why = old_calls.CLOSED
     if volume.multiattach:
-        raise Conflict(f"Volume {volume.id} is multiattach, and {why}. Nothing was attached.")
+        raise Conflict(f"Volume {volume.id} is multiattach, and {CLOSED}. Nothing was attached.")
     if server.vm_state == states.OFFLOADED:
         raise Conflict(
-            f"Server {server.id} is at no host, and {why}. Volume {volume.id} was not attached; "
+            f"Server {server.id} is at no host, and {CLOSED}. Volume {volume.id} was not attached; "
             "unshelve the server first."
         )
 

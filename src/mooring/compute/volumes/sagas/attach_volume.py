@@ -27,7 +27,8 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     """The notes. `known`: attachments that the volume had before, never to be deleted by an undo.
 
     `accepted`: the user was answered before anything was reserved, so every failure is a fault.
-    `old_calls`: there are no attachments to give it by.
+    `old_calls`: there are no attachments to give it by. `is_filled`: it was getting its data from
+    an image when this was asked for.
     """
 
     server_id: str
@@ -41,6 +42,7 @@ class AttachVolume(Struct, frozen=True, kw_only=True):
     attachment_id: str = ""
     accepted: bool = False
     has_data: bool = False
+    is_filled: bool = False
     old_calls: bool = False
     bus: DiskBus = "virtio"
 
@@ -82,6 +84,8 @@ def save_attachment(tx: Session, notes: AttachVolume, run: Run[Compute]) -> None
 
 async def give(notes: AttachVolume, run: Run[Compute]) -> AttachVolume:
     """Wait for the volume's data, then give it to the guest."""
+    if notes.is_filled:
+        await disks.wait_until_ready(run, notes.volume_id, from_image=True)
     return replace(notes, device_name=await disks.give(run, disks.in_notes(notes)))
 
 
