@@ -61,3 +61,29 @@ async def test_a_volume_that_is_not_ready_in_time_is_not_attached_and_has_no_att
     await cloud.settle()
     assert await cloud.volume_status(volume_id) == "available"
     assert (await cloud.disks(server_id), await cloud.connections()) == ([], [])
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+async def test_an_instance_that_first_boots_waits_for_a_volume_and_is_in_error_without_it(
+    cloud: ComputeCloud, in_time: bool
+) -> None:
+    """If this is the first boot of the instance, that will put the instance into ERROR."""
+    cloud.compute.settings = replace(cloud.compute.settings, volume_ready_s=100.0)
+    volume_id = await downloading(cloud)
+    listener = Listener(cloud, GUESTS)
+    local = {"source_type": "image", "destination_type": "local", "uuid": IMAGE, "boot_index": 0}
+    data = {"source_type": "volume", "destination_type": "volume", "uuid": volume_id}
+    server = {"name": "s", "flavorRef": "1", "imageRef": IMAGE, "networks": "none"}
+    body = {"server": server | {"block_device_mapping_v2": [local, data]}}
+    answer = await cloud.ask("POST", "/servers", body)
+    assert answer.status == 202, answer.text
+    await cloud.compute.sagas.settle(60.0 if in_time else 200.0)
+    given = "PUT attachment with connector"
+    assert given not in listener.heard
+    cloud.driver().knobs.release("create")
+    await cloud.settle()
+    server_id = answer.body["server"]["id"]
+    status = (await cloud.server(server_id))["status"]
+    assert (status, listener.heard.count(given)) == (("ACTIVE", 1) if in_time else ("ERROR", 0))
+    assert await cloud.volume_status(volume_id) == ("in-use" if in_time else "available")
+    assert await cloud.connections() == ([volume_id] if in_time else [])

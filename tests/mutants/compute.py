@@ -136,10 +136,18 @@ MUTANTS = [
     Mutant(
         "nobody waits until a volume is ready",
         "compute/volumes/disks.py",
-        "    if volume.status in _NOT_READY:\n",
-        '    if volume.status == "":\n',
+        "    if is_filling or volume.status in _NOT_READY:\n",
+        "    if is_filling:\n",
         "tests/compute/test_volume_ready.py",
         "until_its",
+    ),
+    Mutant(
+        "a volume is connected while its image is copied to it",
+        "compute/volumes/disks.py",
+        "    is_filling = from_image and not (is_bad or volume.volume_image_metadata)\n",
+        "    is_filling = False\n",
+        "tests/compute/test_spec_001_ready.py",
+        "fully_provisioned",
     ),
     Mutant(
         "a volume that is never ready is waited for without end",

@@ -77,8 +77,8 @@ MUTANTS = [
     Mutant(
         "a volume that has no data yet is given",
         DISKS,
-        "    if volume.status in _NOT_READY:\n",
-        "    if not volume.status:\n",
+        "    if is_filling or volume.status in _NOT_READY:\n",
+        "    if is_filling:\n",
         CREATE,
         "are_made_for_the_server",
     ),

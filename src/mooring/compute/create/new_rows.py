@@ -158,6 +158,7 @@ def _device(
 ) -> NewDisk | None:
     """Write one block device; return it as the saga's notes have it, None for one on the host."""
     snapshot = batch.material.snapshots.get(item.uuid or "")
+    volume = batch.material.volumes.get(item.uuid or "")
     row = devices.add(tx, _block_device(compute, batch, item, server_id))
     if item.destination_type == "local":
         return None
@@ -175,6 +176,7 @@ def _device(
         known=batch.material.known.get(row.volume_id or "", []),
         volume_id=row.volume_id or "",
         beside=snapshot.volume_id if snapshot else "",
+        is_filled=volume is not None and volume.status == "downloading",
         bus=buses.of_row(row),
     )
 

@@ -23,6 +23,7 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     `source` is volume (there already), image, snapshot or blank (to be made). `known`: attachments
     of an existing volume, or volumes of our name, that were there before and are never deleted.
     `delete_too`: it goes with its server. `beside`: the volume in whose pool it will lie.
+    `is_filled`: an existing one was getting its data from an image when this was asked for.
     """
 
     block_device_id: str
@@ -39,6 +40,7 @@ class NewDisk(Struct, frozen=True, kw_only=True):
     volume_id: str = ""
     attachment_id: str = ""
     beside: str = ""
+    is_filled: bool = False
     bus: DiskBus = "virtio"
 
 

@@ -78,7 +78,9 @@ def save_attachment(tx: Session, notes: CreateServer, item: str, run: Run[Comput
 
 
 async def export_volume(notes: CreateServer, item: str, run: Run[Compute]) -> None:
-    """Have the volume exported to the server's host."""
+    """Have the volume exported to the server's host, once it has its data."""
+    if (disk := find(notes, item)).is_filled:
+        await disks.wait_until_ready(run, disk.volume_id, from_image=True)
     await disks.export(run, guest_disk(notes, item))
 
 
