@@ -108,15 +108,18 @@ class ReadInTime(asyncio.Protocol):
     _stalled: asyncio.TimerHandle | None = None
 
     def pause_writing(self) -> None:
+        """Begin to wait for the client: there is no room for what it has not read."""
         super().pause_writing()
         self._stop_expecting()
         self._stalled = self.loop.call_later(http_limits.HTTP_READ_WAIT_S, self.transport.abort)
 
     def resume_writing(self) -> None:
+        """Wait no more: it has read."""
         super().resume_writing()
         self._stop_expecting()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more: it is gone."""
         self._stop_expecting()
         super().connection_lost(exc)
 
