@@ -15,6 +15,7 @@ from heapq import nsmallest
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from mooring import http_limits, limits
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FOUND_AT_ONCE = 64
+_NOT_UNDERSTOOD = "Invalid HTTP request received."
+_NO_BODY = "A request with a body cannot ask for another protocol here. Leave out Upgrade."
 
 
 def allow_connections() -> None:
@@ -146,7 +149,7 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
         self._is_in_head = True
         self.heard_at = self.loop.time()
         self._patience: asyncio.TimerHandle | None = None
-        self._refusal = HTTPStatus.BAD_REQUEST
+        self._refusal, self._complaint = HTTPStatus.BAD_REQUEST, _NOT_UNDERSTOOD
         self._is_refused = False
 
     @property
@@ -203,10 +206,31 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
         self._unread += len(data)
         if self._is_in_head or self.is_idle:
             self._await_head()
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         # Of a head, but also of what stands around the pieces of a body and behind them.
         if self._unread > http_limits.HTTP_HEAD_BYTES:
             self._refuse_head()
+
+    def _parse(self, data: bytes) -> None:
+        """Parse what has come.
+
+        Uvicorn would say of everybody whom it does not understand, in the log, that there was one,
+        and drop what comes behind a wish for a protocol that it does not speak.
+        """
+        while data and self.parser is not None and not self.transport.is_closing():
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as wish:
+                if self._should_upgrade():
+                    self.handle_websocket_upgrade()
+                    return
+                data = data[wish.args[0] :]
+            except httptools.HttpParserError:
+                self.send_400_response(self._complaint)
+                return
+            else:
+                return
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
@@ -233,11 +257,25 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
             raise ValueError("the head of the request is too long")
 
     def on_headers_complete(self) -> None:
+        if self._wishes_in_vain() and self._has_body():
+            # The parser reads no body there: it would be taken for the next request.
+            self._complaint = _NO_BODY
+            raise ValueError(_NO_BODY)
         self._is_in_head, self._unread = False, 0
         self._stop_waiting()
         if len(self.pipeline) >= http_limits.HTTP_PIPELINED:
             raise ValueError("too many requests were sent ahead of their answers")
         super().on_headers_complete()
+
+    def _wishes_in_vain(self) -> bool:
+        """Whether a request is for another protocol, which is not spoken here."""
+        wishes = self.parser is not None and self.parser.should_upgrade()
+        return wishes and not self._should_upgrade()
+
+    def _has_body(self) -> bool:
+        told = dict(self.headers)
+        length = told.get(b"content-length", b"").strip(b"0 \t")
+        return b"transfer-encoding" in told or length != b""
 
     def on_message_complete(self) -> None:
         self._is_in_head, self._unread = True, 0
