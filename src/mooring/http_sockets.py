@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FRAGMENTS = 64
 """Pieces of a message that are kept apart: an empty one takes room, too."""
+_NO_TEXT = 1007
+"""Why a message of text that is not UTF-8 ends a websocket (RFC 6455 7.4.1)."""
 _REFUSAL = b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -48,6 +50,15 @@ class BoundedSocket(ReadInTime, WebSocketsSansIOProtocol):
         super().handle_cont(event)
         if len(self.frames) > _FRAGMENTS:
             self.frames = [b"".join(self.frames)]
+
+    def send_receive_event_to_app(self) -> None:
+        if self.close_sent or self.curr_msg_data_type != "text" or _is_text(b"".join(self.frames)):
+            super().send_receive_event_to_app()
+        else:
+            # Of this one uvicorn would say in the log, with a traceback, what it made of it.
+            self.frames = []
+            self.conn.send_close(_NO_TEXT)
+            self.handle_parser_exception()
 
     def keepalive_timeout(self) -> None:
         if self.read_paused:
@@ -79,3 +90,11 @@ class BoundedSocket(ReadInTime, WebSocketsSansIOProtocol):
         """Cut off, in a while, who does not read how it ended: closing waits until that is read."""
         if self._ending is None and not self.disconnected:
             self._ending = self.loop.call_later(http_limits.SOCKET_END_S, self.transport.abort)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

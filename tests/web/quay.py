@@ -109,6 +109,11 @@ class Caller:
             ]
             return head.split(b"\r\n")[0] + b" | " + await self._reader.readexactly(lengths[0])
 
+    async def hear_end(self) -> bytes:
+        """Return all that comes until the connection is closed."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._reader.read()
+
     async def is_closed(self) -> bool:
         """Wait for the end of the connection; whether nothing came before it."""
         async with asyncio.timeout(PATIENCE_S):

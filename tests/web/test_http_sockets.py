@@ -130,6 +130,21 @@ async def test_strangers_who_are_refused_fill_no_log(
     assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
 
 
+async def test_text_that_is_none_ends_a_websocket_and_fills_no_log(
+    wharf: _Wharf, berth: Berth, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Caller(berth) as caller:
+        caller.send(_OPENING + b"\r\n")
+        assert b" 101 " in await caller.hear_head()
+        # The two halves of a letter, then one that never has another half.
+        caller.send(b"\x01\x81\0\0\0\0\xc3" + b"\x80\x81\0\0\0\0\xa9")
+        caller.send(b"\x81\x81\0\0\0\0\xc3")
+        assert await caller.hear_end() == b"\x88\x02" + (1007).to_bytes(2)
+        async with asyncio.timeout(5.0):
+            await wharf.is_left.wait()
+    assert not [one for one in caplog.records if one.levelno >= logging.WARNING]
+
+
 async def test_who_is_kept_waiting_is_not_taken_for_gone(
     wharf: _Wharf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
