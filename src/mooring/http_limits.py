@@ -31,7 +31,8 @@ HTTP_ACCEPT_TOLD_S = 60.0
 """How often that is said at most."""
 
 HTTP_REFUSALS = 10
-"""Most callers that the log names in a while of those whom a listener turned away."""
+"""Most callers that the log names in a while of those whom a listener, or a service that does not
+know them yet, turned away."""
 
 HTTP_REFUSALS_S = 60.0
 """How long that while is: at its end the log says how many others there were."""

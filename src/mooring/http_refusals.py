@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 _TURNED_AWAY = "a stranger was turned away"
+_MORE = "more strangers were turned away"
 _SHOWN: Mapping[int, str] = {
     10: "a certificate that has ended",
     18: "a certificate that certifies itself",
@@ -26,12 +27,15 @@ _SHOWN: Mapping[int, str] = {
 
 
 class Refusals:
-    """Those of one listener: so many are told in a while, and of the others how many. For one loop.
+    """Those of one listener or service: so many are told in a while, and of the others how many.
+
+    For one loop. `told` and `more` are what the log calls one of them, and those beside them.
 
     What a caller showed is not known where the handshake failed: OpenSSL keeps no such certificate.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, told: str = _TURNED_AWAY, more: str = _MORE) -> None:
+        self._names = told, more
         self._told = self._left_out = 0
         self._ending: asyncio.TimerHandle | None = None
 
@@ -42,7 +46,7 @@ class Refusals:
             self._ending = loop.call_later(http_limits.HTTP_REFUSALS_S, self.end)
         if self._told < http_limits.HTTP_REFUSALS:
             self._told += 1
-            log.warning(_TURNED_AWAY, **facts)
+            log.warning(self._names[0], **facts)
         else:
             self._left_out += 1
 
@@ -51,7 +55,7 @@ class Refusals:
         if self._ending is not None:
             self._ending.cancel()
         if self._left_out:
-            log.warning("more strangers were turned away", left_out=self._left_out)
+            log.warning(self._names[1], left_out=self._left_out)
         self._told = self._left_out = 0
         self._ending = None
 

@@ -129,6 +129,8 @@ async def fail(call: Call[Harbour]) -> Reply:
 
 @api.get("/open", policy=None, open=True)
 async def greet(call: Call[Harbour]) -> Reply:
+    if "fog" in call.query:
+        raise Unavailable("Nobody can be seen.")
     return Reply(200, {"user": call.who.user_id})
 
 

@@ -6,7 +6,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from mooring import limits
+from mooring import http_limits, limits
 from mooring.errors import Bug
 from mooring.web import faces
 from mooring.web.api import Api, Call, Reply
@@ -184,6 +184,19 @@ async def test_what_cannot_be_served_now_is_one_line_of_the_log(visitor: Visitor
     assert (line["log_level"], line["status"]) == ("warning", 503)
     assert line["error"] == "No boat can leave. (the fog is thick)"
     assert "traceback" not in line
+
+
+async def test_of_callers_whom_nobody_knows_the_log_names_so_many_in_a_while(
+    visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_limits, "HTTP_REFUSALS", 3)
+    monkeypatch.setattr(http_limits, "HTTP_REFUSALS_S", 3600.0)
+    with capture_logs() as logs:
+        for _ in range(8):
+            assert (await visitor.get(f"{ROOT}/open?fog=1", who="")).status == 503
+        assert (await visitor.get(f"{ROOT}/fail/fog")).status == 503
+    assert [line["error"].split()[0] for line in logs] == ["Nobody"] * 3 + ["No"]
+    assert {line["event"] for line in logs} == {"request not served now"}
 
 
 async def test_an_error_may_name_its_own_status(visitor: Visitor) -> None:

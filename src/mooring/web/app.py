@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from mooring.errors import Bug, Forbidden
+from mooring.http_refusals import Refusals
 from mooring.web.api import Api, Call, Reply
-from mooring.web.application import Application
+from mooring.web.application import NOT_SERVED, Application
 from mooring.web.gate import TokenGate
 from mooring.web.identity import is_service
 from mooring.web.routes import Routes
@@ -73,6 +74,8 @@ def build_app(
         identity_url=identity_url,
         times=times,
         audit=audit,
+        # Whoever has no token could fill the log.
+        strangers=Refusals(NOT_SERVED, "more requests were not served"),
     )
 
 

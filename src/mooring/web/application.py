@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Receive, Scope, Send
 
+    from mooring.http_refusals import Refusals
     from mooring.web.audit import AuditLog
     from mooring.web.face import Face
     from mooring.web.gate import Gate
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
+NOT_SERVED = "request not served now"
 _PROJECT = re.compile(r"[0-9a-f-]{1,64}")
 _UNEXPECTED = "An unexpected error occurred. The operator's log explains it under the request's id."
 
@@ -51,7 +53,8 @@ class Application(Generic[S]):
 
     `public_url` is the root as clients see it, without a version segment and without a last slash;
     its path is stripped from incoming paths. `times` has every request counted, and `audit` is told
-    of each.
+    of each. `strangers` tell the log of those who were not served before it was known who they are;
+    without them, it is told of all.
     """
 
     def __init__(
@@ -65,13 +68,14 @@ class Application(Generic[S]):
         identity_url: str = "",
         times: RequestTimes | None = None,
         audit: AuditLog | None = None,
+        strangers: Refusals | None = None,
     ) -> None:
         self.service, self.routes, self.face, self.gate = service, routes, face, gate
         self.root_url = public_url.rstrip("/")
         self.prefix = urlsplit(self.root_url).path
         self.versioned_url = self.root_url + (f"/{face.segment}" if face.segment else "")
         self.identity_url, self.times = identity_url, times or RequestTimes()
-        self.audit = audit
+        self.audit, self.strangers = audit, strangers
         self.documents = face.documents(face, self.root_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -127,8 +131,10 @@ class Application(Generic[S]):
         if isinstance(error, Bug):
             # Formatted here, because a logger that shows local variables would show tokens.
             log.error("request failed", traceback="".join(format_exception(cause)), **shown)
+        elif exchange.who is NOBODY and self.strangers is not None:
+            self.strangers.tell(**shown)
         else:
-            log.warning("request not served now", **shown)
+            log.warning(NOT_SERVED, **shown)
 
     async def _answer(self, exchange: Exchange) -> Reply:
         request = exchange.request
