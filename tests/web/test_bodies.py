@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import msgspec
 import pytest
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from mooring.errors import Invalid
 from mooring.web import body
@@ -31,6 +31,9 @@ class Boat(Struct, frozen=True):
     berths: Annotated[
         dict[str, Berth] | list[str], Was(list[str], (1, 1)), Was(dict[str, Berth], (9, 9))
     ] = msgspec.field(default_factory=dict[str, Berth])
+    crew: dict[Annotated[str, Meta(min_length=1)], str] = msgspec.field(
+        default_factory=dict[str, str]
+    )
 
 
 api = Api[Any]()
@@ -112,6 +115,14 @@ def test_structs_inside_follow_the_version_too() -> None:
         boat(here, (1, 4))
     there = boat({"length": 1, "berths": {"b": {"pier": "north"}}}, (1, 4)).berths
     assert there == {"b": Berth(pier="north")}
+
+
+def test_a_key_that_does_not_fit_is_told_with_the_field_it_is_in() -> None:
+    with pytest.raises(Invalid) as told:
+        boat({"length": 1, "crew": {"": "ann"}}, (1, 2))
+    assert str(told.value) == (
+        "Invalid input for field/attribute boat.crew. Expected `str` of length >= 1 as each key."
+    )
 
 
 @pytest.mark.parametrize("content", [{}, {"boats": {}}, [], None])

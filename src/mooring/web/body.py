@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # In JSON a backslash stands in a text only, so this finds the escape wherever the text is.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
+_KEY_IN = "key` in `"
+"""How msgspec begins the place of what is wrong when that is the key of a member."""
+
 
 async def read(request: Request, most: int) -> bytes:
     """Return the body. Raises Invalid: 413 over `most` bytes, 408 when it does not come."""
@@ -109,6 +112,8 @@ def decode_action(content: bytes) -> tuple[str, msgspec.Raw]:
 def explain(problem: str, place: str = "$") -> str:
     """Return what msgspec found wrong as users know it from OpenStack, naming the field."""
     reason, _, where = problem.partition(" - at `")
+    if where.startswith(_KEY_IN):
+        reason, where = f"{reason} as each key", where.removeprefix(_KEY_IN)
     field = (where.rstrip("`") or "$").replace("$", place, 1).removeprefix("$").lstrip(".")
     if not field:
         return f"Invalid input for the request's body. {reason}."
