@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FOUND_AT_ONCE = 64
 _NOT_UNDERSTOOD = "Invalid HTTP request received."
-_NO_BODY = "A request with a body cannot ask for another protocol here. Leave out Upgrade."
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 
 
 def allow_connections() -> None:
@@ -142,6 +142,7 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
     """
 
     connections: Places
+    parser: httptools.HttpRequestParser | None
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -149,8 +150,8 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
         self._is_in_head = True
         self.heard_at = self.loop.time()
         self._patience: asyncio.TimerHandle | None = None
-        self._refusal, self._complaint = HTTPStatus.BAD_REQUEST, _NOT_UNDERSTOOD
-        self._is_refused = False
+        self._refusal = HTTPStatus.BAD_REQUEST
+        self._is_refused = self._lacks_body = self._is_known = False
 
     @property
     def is_idle(self) -> bool:
@@ -216,10 +217,14 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
         """Parse what has come.
 
         Uvicorn would say of everybody whom it does not understand, in the log, that there was one,
-        and drop what comes behind a wish for a protocol that it does not speak.
+        and drop what comes behind a wish for a protocol that it does not speak: a body, too.
         """
-        while data and self.parser is not None and not self.transport.is_closing():
+        while data or self._lacks_body:
+            if self.parser is None or self.transport.is_closing():
+                return
             try:
+                if self._lacks_body:
+                    self._begin_body()
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as wish:
                 if self._should_upgrade():
@@ -227,24 +232,41 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
                     return
                 data = data[wish.args[0] :]
             except httptools.HttpParserError:
-                self.send_400_response(self._complaint)
+                self.send_400_response(_NOT_UNDERSTOOD)
                 return
             else:
                 return
+
+    def _begin_body(self) -> None:
+        """Have a new parser read the body: one that has met such a wish takes it for a request.
+
+        It is shown how the body is framed, in a head that is known already.
+        """
+        framing = [b"%s: %s\r\n" % one for one in self.headers if one[0] in _FRAMING]
+        self.parser = httptools.HttpRequestParser(self)
+        self._lacks_body, self._is_known = False, True
+        self.parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *framing, b"\r\n"]))
+        self._is_known = False
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
         super().on_body(body)
 
     def on_message_begin(self) -> None:
+        if self._is_known:
+            return
         super().on_message_begin()
         self._head = self._headers = 0
 
     def on_url(self, url: bytes) -> None:
+        if self._is_known:
+            return
         super().on_url(url)
         self._count(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if self._is_known:
+            return
         super().on_header(name, value)
         self._headers += 1
         self._count(len(name) + len(value))
@@ -257,10 +279,9 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
             raise ValueError("the head of the request is too long")
 
     def on_headers_complete(self) -> None:
-        if self._wishes_in_vain() and self._has_body():
-            # The parser reads no body there: it would be taken for the next request.
-            self._complaint = _NO_BODY
-            raise ValueError(_NO_BODY)
+        if self._is_known:
+            return
+        self._lacks_body = self._wishes_in_vain() and self._has_body()
         self._is_in_head, self._unread = False, 0
         self._stop_waiting()
         if len(self.pipeline) >= http_limits.HTTP_PIPELINED:
@@ -278,6 +299,8 @@ class BoundedProtocol(ReadInTime, Placed, HttpToolsProtocol):
         return b"transfer-encoding" in told or length != b""
 
     def on_message_complete(self) -> None:
+        if self._lacks_body:
+            return
         self._is_in_head, self._unread = True, 0
         super().on_message_complete()
 

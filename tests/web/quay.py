@@ -40,6 +40,8 @@ class Quay:
         self.asked, self.more = 0, 0
         """How often it was asked, and how many bytes more its answers have."""
         self.waits_for_bodies = False
+        self.bodies: list[bytes] = []
+        """Those that it waited for."""
         self._was_asked = asyncio.Condition()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
@@ -50,7 +52,7 @@ class Quay:
             self._was_asked.notify_all()
         path = Request(scope).url.path
         if self.waits_for_bodies:
-            await Request(scope, receive).body()
+            self.bodies.append(await Request(scope, receive).body())
         await self.may_answer.wait()
         await PlainTextResponse(f"moored {path}" + "." * self.more)(scope, receive, send)
 
