@@ -186,7 +186,8 @@ class _Teller:
     def fail_round(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Close the event and say what went wrong: another one begins, of the same action."""
         actions.fail_events(tx, notes.action_id, run.error, run.now())
-        self._notify(tx, notes, run, "error")
+        if self._describe(notes).says_errors:
+            self._notify(tx, notes, run, "error")
 
     def absorb(self, tx: Session, notes: Any, run: Run[Compute]) -> None:
         """Close the event: nobody else does."""
