@@ -72,16 +72,17 @@ async def test_a_deletion_given_up_before_the_guest_ended_leaves_the_server_its_
     assert await cloud.volume_status(volume_id) == "available"
 
 
+@pytest.mark.parametrize("state", ["error", "active"])
 async def test_a_deletion_s_call_that_comes_after_the_reset_ends_no_guest(
-    cloud: ComputeCloud,
+    cloud: ComputeCloud, state: str
 ) -> None:
     server_id, volume_id = await attached(cloud)
     late = hold_back_deletion(cloud, server_id)
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
-    await reset_while_silent(cloud, server_id)
+    await reset_while_silent(cloud, server_id, state)
     answers = [await deliver() for deliver in late]
     assert {answer.status for answer in answers} == {412}
-    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert (await cloud.server(server_id))["status"] == state.upper()
     assert await cloud.disks(server_id) == [volume_id]
 
 

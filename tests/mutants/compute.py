@@ -192,8 +192,8 @@ MUTANTS = [
     Mutant(
         "a reset forgets what the one before it knew of a deletion",
         "compute/power/sagas/reset_state.py",
-        "    if notes.deleting is not None:\n",
-        "    if notes.deleting is None:\n",
+        "    if task:\n",
+        "    if not task:\n",
         "tests/compute/test_reset_state.py",
         "takes_the_place",
     ),

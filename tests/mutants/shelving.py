@@ -21,10 +21,18 @@ MUTANTS = [
     Mutant(
         "a server at no host is active after a reset",
         "compute/power/sagas/reset_state.py",
-        "    is_away = server.host is None and",
-        "    is_away = False and",
+        '    elif vm_state == "active" and server.host is None:\n',
+        '    elif vm_state == "gone" and server.host is None:\n',
         "tests/compute/test_shelve.py",
         "reset_while_it_is_away and sqlite",
+    ),
+    Mutant(
+        "a reset does not look whether an unshelving made the guest",
+        "compute/power/sagas/reset_state.py",
+        "find_missing(run, notes.server_id) if notes.task else",
+        "find_missing(run, notes.server_id) if notes.deleting else",
+        "tests/compute/test_reset_unheard.py",
+        "brought_back and sqlite",
     ),
     Mutant(
         "a user ends what keeps a volume for a server that is away",

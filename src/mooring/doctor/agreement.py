@@ -50,6 +50,7 @@ def look(books: Books) -> Iterator[Finding]:
     for name, why in books.silent.items():
         yield Finding(f"host {name}", "host", f"it cannot be asked: {why}", "Start its agent.")
     yield from _unasked(books)
+    yield from _nowhere(books)
     for inventory in books.inventories.values():
         yield from _guests(books, inventory)
         yield from _sizes(books, inventory)
@@ -92,8 +93,10 @@ def _place(books: Books, device: dict[str, Any], place: dict[str, Any]) -> Itera
         yield Finding(thing, "disagreement", message, advice)
     elif device["state"] == "attached":
         status = attachment["attach_status"]
-        # One that is at no host waits for its server, which was put away.
-        waits = status == "reserved" and (not place["host"] or books.waits_for_rebuild(device))
+        # One that is at no host waits for its server, which was put away; one at a dead host for
+        # its server's evacuation.
+        is_away = not place["host"] or _is_dead(books, place["host"])
+        waits = status == "reserved" and (is_away or books.waits_for_rebuild(device))
         if status != "attached" and not waits:
             message = f"has volume {volume_id}, whose attachment is {status}"
             yield Finding(thing, "disagreement", message, _DETACH)
@@ -272,6 +275,15 @@ def _guests(books: Books, inventory: Inventory) -> Iterator[Finding]:
             message = f"host {inventory.name} has no guest of it"
             advice = "openstack server reboot --hard, or delete the server."
             yield Finding(f"server {server_id}", "disagreement", message, advice)
+
+
+def _nowhere(books: Books) -> Iterator[Finding]:
+    """Yield the servers that are said to have a guest, and are at no host."""
+    for server_id, server in books.servers.items():
+        is_left = server["host"] is None and not books.is_busy(f"server:{server_id}")
+        if is_left and server["vm_state"] in _RUNNING:
+            message = f"{server['vm_state']}, and at no host"
+            yield Finding(f"server {server_id}", "disagreement", message, "Delete it.")
 
 
 def _is_dead(books: Books, host: str) -> bool:

@@ -62,6 +62,16 @@ async def put(run: Run[Compute], host: str, server_id: str, spec: ServerSpec) ->
     return guest
 
 
+async def claim(run: Run[Compute], host: str, server_id: str) -> Guest | None:
+    """Return the guest that a host has, to which no call of before comes late any more."""
+
+    async def verb(agent: AgentClient) -> Guest | None:
+        await agent.claim_server(server_id, operation=run.operation)
+        return await agent.show_server(server_id)
+
+    return await ask(run, host, verb)
+
+
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:
     """Return how a host connects volumes, with the place in the guest as Cinder wants it."""
     found = await ask(run, host, lambda agent: agent.connector())

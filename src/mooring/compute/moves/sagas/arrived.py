@@ -23,7 +23,6 @@ from mooring.saga.define import Together
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from mooring.agent_api.client import AgentClient
     from mooring.agent_api.servers import Guest
     from mooring.compute.service import Compute
     from mooring.compute.tables import Migration
@@ -96,12 +95,7 @@ async def _claim(run: Run[Compute], host: str, server_id: str) -> Guest | None:
     """Return what a host has of a guest, to which no call of before comes late any more."""
     if await guests.is_lost(run, host):
         return None
-
-    async def claim(agent: AgentClient) -> Guest | None:
-        await agent.claim_server(server_id, operation=run.operation)
-        return await agent.show_server(server_id)
-
-    return await guests.ask(run, host, claim)
+    return await guests.claim(run, host, server_id)
 
 
 def _place(tx: Session, run: Run[Compute], server_id: str, name: str, size: Size | None) -> None:

@@ -11,6 +11,7 @@ from mooring.compute.actions import actions, faults
 from mooring.compute.actions.story import Told, tell
 from mooring.compute.hosts import guests
 from mooring.compute.moves.sagas import adopting, arrived
+from mooring.compute.power.sagas import actual
 from mooring.compute.servers import states
 from mooring.compute.shares import folders
 from mooring.compute.shares.folders import Folder
@@ -25,8 +26,6 @@ from mooring.saga.define import Each, Run, Saga, Step, Together, exclusive
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from mooring.agent_api.client import AgentClient
-    from mooring.agent_api.servers import Guest
     from mooring.compute.service import Compute
 
 
@@ -38,6 +37,8 @@ class ResetState(Struct, frozen=True, kw_only=True):
     vm_state: str
     deleting: str | None = None
     """The host that may still end the guest for a deletion that was given up."""
+    task: str = ""
+    """The task_state that it took from the server: what was under way may leave it no guest."""
     shares: list[Folder] = []
     """Shares whose attaching or detaching it ended, at each host that may be let in."""
 
@@ -45,21 +46,28 @@ class ResetState(Struct, frozen=True, kw_only=True):
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState | None:
     """Set vm_state, and task_state to nothing, and free what was half given or half taken.
 
-    A server that never ran keeps no volume. One whose creation was refused meanwhile is gone. One
-    that was put away, and is at no host, is put away still when it is to be active: so it can be
-    brought back.
+    A server that never ran keeps no volume, and is not active. One whose creation was refused
+    meanwhile is gone. One that was put away, and is at no host, is put away still when it is to be
+    active: so it can be brought back.
     """
     now, server = run.now(), tx.get(Server, notes.server_id)
     if server is None:
         return None
-    deleting = server.host if server.task_state == "deleting" else None
+    task = server.task_state or ""
+    deleting = server.host if task == "deleting" else None
     release_left(tx, run, notes.server_id, everything=server.launched_at is None)
     actions.fail_left(tx, notes.server_id, now)
-    is_away = server.host is None and server.launched_at is not None
-    vm_state = states.OFFLOADED if is_away and notes.vm_state == "active" else notes.vm_state
+    vm_state = notes.vm_state
+    if vm_state == "active" and server.launched_at is None:
+        vm_state = "error"
+        why = "The server never ran, so it cannot be active. Delete it, and create another one."
+        faults.record(tx, notes.server_id, Conflict(why), now)
+    elif vm_state == "active" and server.host is None:
+        vm_state = states.OFFLOADED
     values = {"vm_state": vm_state, "task_state": None, "state_before_error": None}
     states.change(tx, notes.server_id, now, **values)
-    return replace(notes, deleting=deleting, shares=settling.break_off(tx, run, notes.server_id))
+    shares = settling.break_off(tx, run, notes.server_id)
+    return replace(notes, deleting=deleting, task=task, shares=shares)
 
 
 async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
@@ -70,12 +78,7 @@ async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
     host = notes.deleting
     if host is None or await guests.is_lost(run, host):
         return None
-
-    async def claim(agent: AgentClient) -> Guest | None:
-        await agent.claim_server(notes.server_id, operation=run.operation)
-        return await agent.show_server(notes.server_id)
-
-    if await guests.ask(run, host, claim) is not None:
+    if await guests.claim(run, host, notes.server_id) is not None:
         return None
     return Together(lambda tx: _mourn(tx, notes, run))
 
@@ -83,26 +86,33 @@ async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
 def leave_open(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
     """Leave what this reset had in hand to the operation that took its place.
 
-    That one has to know that a deletion may have ended the guest, and may still: whether this
-    reset had asked the host already makes no difference, as asking it again does no harm. What it
-    broke off with shares nobody else would find.
+    That one has to know that a deletion, or what else was under way, may have ended the guest, and
+    may still: whether this reset had asked the host already makes no difference, as asking it again
+    does no harm. What it broke off with shares nobody else would find.
     """
     for folder in notes.shares:
         release_share.hand_over(tx, run, folder)
-    if notes.deleting is not None:
-        states.move(tx, notes.server_id, "deleting", run.now())
+    task = notes.task or ("deleting" if notes.deleting else "")
+    if task:
+        states.move(tx, notes.server_id, task, run.now())
 
 
 def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
     """Say that a server has no guest any more, whatever state was asked for."""
     settling.leave(tx, run, notes.server_id, notes.shares)
-    if notes.vm_state == "active" and states.break_down(tx, notes.server_id, run.now()):
-        server = tx.get_one(Server, notes.server_id)
-        why = "The deletion that this reset gave up had already ended the guest"
-        if server.image_id:
-            why += ", with the disk on its host. Delete the server, or rebuild it from an image."
-        else:
-            why += ". Delete the server, and boot another one from its volume."
+    server = tx.get(Server, notes.server_id)
+    if notes.vm_state != "active" or server is None:
+        return
+    why = "The deletion that this reset gave up had already ended the guest"
+    if server.image_id:
+        why += ", with the disk on its host. Delete the server, or rebuild it from an image."
+    else:
+        why += ". Delete the server, and boot another one from its volume."
+    _break_down(tx, notes, run, why)
+
+
+def _break_down(tx: Session, notes: ResetState, run: Run[Compute], why: str) -> None:
+    if states.break_down(tx, notes.server_id, run.now()):
         faults.record(tx, notes.server_id, Conflict(why), run.now())
 
 
@@ -133,6 +143,26 @@ async def settle_volumes(notes: ResetState, run: Run[Compute]) -> Together | Non
     return await keeping.settle(run, notes.server_id)
 
 
+async def look_for_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Say that a server has no guest where what was under way left it none, wherever it is now.
+
+    Of one that nothing was under way with, the administrator's word is taken.
+    """
+    host = await actual.find_missing(run, notes.server_id) if notes.task else ""
+    if not host:
+        return None
+    why = (
+        f"The server was to be active, and host {host} has no guest of it. Reboot it hard "
+        "(openstack server reboot --hard); where that finds no disk, rebuild it."
+    )
+    return Together(lambda tx: _break_down(tx, notes, run, why))
+
+
+async def release_room(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Hold no room for a server that is put away, at no host."""
+    return await actual.give_back(run, notes.server_id)
+
+
 async def unmount_share(notes: ResetState, item: str, run: Run[Compute]) -> Together | None:
     """Unmount a share that was half given or half taken."""
     return await settling.unmount(run, folders.pick(notes.shares, item))
@@ -152,6 +182,8 @@ RESET_STATE = Saga(
     Step("adopt_guest", adopt_guest),
     Step("settle_image", settle_image, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
+    Step("look_for_guest", look_for_guest, may_be_forgone=True),
+    Step("release_room", release_room, may_be_forgone=True),
     Each(
         "shares",
         lambda notes: folders.named(notes.shares),

@@ -102,10 +102,6 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
     if await guests.is_lost(run, server.host):
         return None
     # A call that was given up may be removing the guest yet: it ends first, and none comes later.
-    await guests.ask(
-        run, server.host, lambda agent: agent.claim_server(server_id, operation=run.operation)
-    )
-    guest = await guests.ask(run, server.host, lambda agent: agent.show_server(server_id))
-    if guest is None:
+    if await guests.claim(run, server.host, server_id) is None:
         return None
     return await discard(run, server_id, server.shelved_image_id)
