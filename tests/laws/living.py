@@ -1,6 +1,8 @@
 """Lives a history: users, crashes and an unreliable network, as a seed has it.
 
-A seed that fails is replayed by the command that the failure names.
+A seed says what users do, and how likely what befalls them. What happens at once takes its own
+order, and ids differ, so a seed that fails may hold when it is lived again by the command that the
+failure names: therefore the failure tells all that was asked for, and how each operation ended.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from mooring.agent.simulated import SimulatedHypervisor
 from mooring.agent.world import Written
 from mooring.saga import laws
 from mooring.saga.laws import Crash
-from tests.laws import history
+from tests.laws import basics, diary, history
 from tests.laws.counted import find_uncounted
 from tests.laws.sites import Call, Scenario, Site, Trial
 from tests.laws.trials import Trials
@@ -36,6 +38,8 @@ class Weather:
         self.held: list[Callable[[], Any]] = []
         self.dead: set[str] = set()
         """Hosts without power, which answer nothing."""
+        self.called_active: set[str] = set()
+        """Servers in ERROR that an administrator called active, whether they had a guest or not."""
 
     async def pass_on(self, call: Call) -> Any:
         """Deliver a call, or not."""
@@ -63,22 +67,34 @@ async def play(trials: Trials, scene: Scenario, choose: Choose, test: str) -> No
     chance = random.Random(scene.name)
     replay = f"pytest 'tests/laws/{test}[{scene.name}]' --every"
     async with trials.begin(scene) as trial:
-        settings = trial.cloud.settings
-        history.watch(settings)
-        weather = Weather(chance)
-        trial.site.meddler = weather
-        await live(trial, chance, choose)
-        weather.is_fair = True
-        weather.dead.clear()
-        await recover(trial)
-        for late in weather.held:
-            await trial.cloud.until_answered(asyncio.create_task(deliver(late)))
-        await recover(trial)
-        await laws.require_peace(trial, replay)
-        ledger = find_ledger(trial) + history.find_copied(settings)
-        found = history.find_forbidden(settings) + history.find_overlaps(ledger)
-        found += await find_uncounted(trial.site)
-        assert not found, f"{replay}: {found}"
+        history.watch(trial.cloud.settings)
+        try:
+            await live_through(trial, chance, choose, replay)
+        except Exception as error:
+            error.add_note(await diary.tell(trial))
+            raise
+
+
+async def live_through(trial: Trial, chance: random.Random, choose: Choose, replay: str) -> None:
+    """Live a history to its end, and hold what came of it."""
+    weather = Weather(chance)
+    trial.site.meddler = weather
+    await live(trial, chance, choose)
+    weather.is_fair = True
+    weather.dead.clear()
+    await recover(trial)
+    for late in weather.held:
+        await trial.cloud.until_answered(asyncio.create_task(deliver(late)))
+    await recover(trial)
+    for server_id in weather.called_active:
+        await basics.reboot_hard(Site.beside(trial.site, server=server_id))
+    await recover(trial)
+    await laws.require_peace(trial, replay)
+    settings = trial.cloud.settings
+    ledger = find_ledger(trial) + history.find_copied(settings)
+    found = history.find_forbidden(settings) + history.find_overlaps(ledger)
+    found += await find_uncounted(trial.site)
+    assert not found, f"{replay}: {found}"
 
 
 def find_ledger(trial: Trial) -> list[Written]:
@@ -111,6 +127,7 @@ async def live(trial: Trial, chance: random.Random, choose: Choose) -> None:
             await asyncio.gather(*acting, return_exceptions=True)
             acting = set()
             trial.takes_hosts_along = chance.random() < 0.3
+            diary.note_death(trial)
             await trial.restart()
     trial.probe.disarm()
     await asyncio.gather(*acting, return_exceptions=True)

@@ -76,7 +76,7 @@ def choose_move(chance: random.Random, site: Site) -> Coroutine[Any, Any, Any]:
         lambda: basics.delete_server(there),
         lambda: basics.delete_volume(there, volume),
         lambda: basics.act_on_volume(there, "os-force_delete", {}, "admin", name=volume),
-        lambda: _act(there, "os-resetState", {"state": "active"}, "admin"),
+        lambda: _call_active(there),
     ]
     often = [_of_places(chance, there), _of_places(chance, there), _of_use(chance, there, volume)]
     often += [_of_volumes(chance, there, volume), of_copies(chance, there, volume)]
@@ -220,6 +220,14 @@ async def _return_hosts(site: Site) -> Any:
     _weather(site).dead.clear()
     for host in SERVING:
         await _say_down(site, host, down=False)
+
+
+async def _call_active(site: Site) -> Any:
+    """Say that a server is active."""
+    shown = await site.ask("GET", f"{COMPUTE}/servers/{{server}}", user="admin")
+    if shown is not None and shown.status == 200 and shown.key("server")["status"] == "ERROR":
+        _weather(site).called_active.add(site.names["server"])
+    return await _act(site, "os-resetState", {"state": "active"}, "admin")
 
 
 async def _host_of(site: Site) -> str | None:

@@ -55,6 +55,8 @@ TOLD = {
 """What a new server of some scenarios is told besides, on a config drive."""
 LOOKS = 20
 """How often to look, a second apart, whether an operation waits for its host."""
+_BRIEF = 160
+"""How much of a body is noted down, in characters."""
 COMPUTE, VOLUME, IMAGE, SHARE = "/compute/v2.1", "/volume/v3", "/image/v2", "/share/v2"
 
 
@@ -104,6 +106,8 @@ class Site:
         self.is_plain = False
         """Whether the volume service knows no operations, as a real Cinder."""
         self.stand_in: StandIn | None = None
+        self.diary: list[str] = []
+        """What was asked for, in the order of the answers, for whoever reads why a law failed."""
         self._refusals: list[tuple[str, re.Pattern[str], bool]] = []
         self._silenced = ("", "", b"")
         self._unwilling: set[tuple[str, str, str]] = set()
@@ -120,8 +124,12 @@ class Site:
         self, method: str, path: str, body: Any = None, *, user: str = "demo", version: str = ""
     ) -> Answer | None:
         """Send a request while sagas move; None when a process died before the answer came."""
-        where = path.format(**self.names)
-        return await self.cloud.do(method, where, body, user=user, version=version)
+        where, asked_at = path.format(**self.names), self.cloud.clock.now()
+        answer = await self.cloud.do(method, where, body, user=user, version=version)
+        status = answer.status if answer else "no answer"
+        sent = "" if body is None else repr(body)[:_BRIEF]
+        self.diary.append(f"{asked_at:%H:%M:%S.%f} {user} {method} {where} {sent}: {status}")
+        return answer
 
     async def get(self, method: str, path: str, body: Any = None, **how: Any) -> Any:
         """Send a request that must go well, let everything rest, and return the answer's body."""

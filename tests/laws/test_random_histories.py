@@ -1,6 +1,6 @@
 """Law *histories*: users, crashes and an unreliable network, at random from a seed.
 
-A seed that fails is replayed by the command that the failure names.
+What a failure tells is told by `living.py`.
 """
 
 from __future__ import annotations
