@@ -11,9 +11,11 @@ from msgspec.structs import force_setattr
 from sqlalchemy import select
 
 from mooring.compute.tables import Fault
-from mooring.errors import NoCapacity
+from mooring.errors import NoCapacity, Unavailable
 from tests.compute.cloud import ComputeCloud
 from tests.compute.moving import Moving, moving_server
+from tests.compute.rebuilding import rebuild
+from tests.compute.test_reset_state import reset as reset_unheard
 from tests.compute.verifying import force_down
 from tests.kept import Keeper
 
@@ -149,6 +151,65 @@ async def test_no_operator_lets_go_of_a_move_that_nobody_else_would_end(
     await moving.stays_whole()
     assert await moving.status() == "error"
     assert await cloud.complaints() == []
+
+
+def let_nobody_answer(cloud: ComputeCloud, point: str) -> None:
+    """Let a point be Unavailable whenever it is passed, until the probe is disarmed."""
+
+    def fall() -> Exception:
+        cloud.probe.arm(point, fall)
+        return Unavailable("Nobody answers.")
+
+    cloud.probe.arm(point, fall)
+
+
+async def let_go_of_room(moving: Moving, state: str) -> None:
+    """Put the server away, lose the answer that its room is free, and reset its state."""
+    cloud = moving.cloud
+    let_nobody_answer(cloud, "compute.offload_server/release_claim/forward/after")
+    assert await cloud.act(moving.server_id, "shelve", None) == 202
+    await reset_unheard(cloud, moving.server_id, state)
+    cloud.probe.disarm()
+    await cloud.settle()
+    await cloud.look_at_hosts()
+
+
+@pytest.mark.parametrize("state", ["active", "error"])
+async def test_a_server_that_its_host_had_let_go_of_runs_there_with_room(
+    moving: Moving, state: str
+) -> None:
+    await let_go_of_room(moving, state)
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ERROR"
+    assert await moving.claims() == [{moving.server_id}, set()]
+    assert await moving.cloud.act(moving.server_id, "reboot", {"type": "HARD"}) == 202
+    await moving.cloud.settle()
+    await moving.stays_whole()
+    assert await moving.cloud.complaints() == []
+
+
+async def test_so_does_one_whose_deletion_had_given_its_room_back(moving: Moving) -> None:
+    cloud = moving.cloud
+    server_id = await cloud.make_server()
+    let_nobody_answer(cloud, "compute.delete_server/delete_image/forward/before")
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await reset_unheard(cloud, server_id)
+    cloud.probe.disarm()
+    await cloud.settle()
+    await cloud.look_at_hosts()
+    assert (await rebuild(cloud, server_id, cloud.image_id)).status == 202
+    await cloud.settle()
+    assert (await cloud.server(server_id))["status"] == "ACTIVE"
+    assert await cloud.complaints() == []
+
+
+async def test_one_whose_room_others_took_meanwhile_says_so(
+    moving: Moving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greed = Greed(moving.cloud, moving.source, monkeypatch)
+    await let_go_of_room(moving, "active")
+    assert NO_ROOM in await last_fault(moving)
+    assert (await moving.cloud.server(moving.server_id))["status"] == "ERROR"
+    await greed.leave()
 
 
 async def last_fault(moving: Moving) -> str:

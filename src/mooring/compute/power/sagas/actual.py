@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mooring.compute.actions import faults
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
+from mooring.compute.moves.sagas import claiming
 from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.saga.define import Together
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from mooring.compute.service import Compute
     from mooring.saga.define import Run
 
@@ -26,6 +30,27 @@ async def find_missing(run: Run[Compute], server_id: str) -> str:
     if await guests.is_lost(run, server.host):
         return ""
     return "" if await guests.claim(run, server.host, server_id) else server.host
+
+
+async def hold_again(run: Run[Compute], server_id: str) -> Together | None:
+    """Hold room for a server at a host which an offload or a deletion let go of before its end.
+
+    Its fault says where the host has none left for it.
+    """
+    server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
+    if server is None or server.host is None or server.launched_at is None:
+        return None
+    renewing = guests.other(run.operation, "held")
+    if await run.service.placement.renew(server_id, operation=renewing):
+        return None
+    full = await claiming.claim_there(run, server_id, server.host)
+    if full is None:
+        return None
+
+    def tell(tx: Session) -> None:
+        faults.record(tx, server_id, full, run.now())
+
+    return Together(tell)
 
 
 async def give_back(run: Run[Compute], server_id: str) -> Together | None:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from mooring.compute.service import Compute
 
 
+_LETS_GO = frozenset({"deleting", "shelving_offloading"})
+"""The task_states of what gives back the room of a server before it is gone from its host."""
+
+
 class ResetState(Struct, frozen=True, kw_only=True):
     """The notes: `vm_state` is active or error."""
 
@@ -158,8 +162,13 @@ async def look_for_guest(notes: ResetState, run: Run[Compute]) -> Together | Non
     return Together(lambda tx: _break_down(tx, notes, run, why))
 
 
-async def release_room(notes: ResetState, run: Run[Compute]) -> Together | None:
-    """Hold no room for a server that is put away, at no host."""
+async def settle_room(notes: ResetState, run: Run[Compute]) -> Together | None:
+    """Hold no room for a server at no host, and hold it for one that is at a host.
+
+    Only what was under way may have let go of that, as the last of what it had of the host.
+    """
+    if notes.task in _LETS_GO and (full := await actual.hold_again(run, notes.server_id)):
+        return full
     return await actual.give_back(run, notes.server_id)
 
 
@@ -183,7 +192,7 @@ RESET_STATE = Saga(
     Step("settle_image", settle_image, may_be_forgone=True),
     Step("settle_volumes", settle_volumes, may_be_forgone=True),
     Step("look_for_guest", look_for_guest, may_be_forgone=True),
-    Step("release_room", release_room, may_be_forgone=True),
+    Step("settle_room", settle_room, may_be_forgone=True),
     Each(
         "shares",
         lambda notes: folders.named(notes.shares),
