@@ -187,6 +187,22 @@ async def test_a_server_that_its_host_had_let_go_of_runs_there_with_room(
     assert await moving.cloud.complaints() == []
 
 
+@pytest.mark.parametrize("state", ["active", "error"])
+async def test_one_that_no_host_was_found_for_holds_no_room(moving: Moving, state: str) -> None:
+    cloud = moving.cloud
+    assert await cloud.act(moving.server_id, "shelve", None) == 202
+    await cloud.settle()
+    for moment in ("forward/after", "back/before"):
+        let_nobody_answer(cloud, f"compute.unshelve_server/claim_host/{moment}")
+    assert await cloud.act(moving.server_id, "unshelve", None, version="2.90") == 202
+    await reset_unheard(cloud, moving.server_id, state)
+    cloud.probe.disarm()
+    await cloud.settle()
+    shown = await cloud.server(moving.server_id)
+    assert shown["status"] == {"active": "SHELVED_OFFLOADED", "error": "ERROR"}[state]
+    assert await moving.claims() == [set(), set()]
+
+
 async def test_so_does_one_whose_deletion_had_given_its_room_back(moving: Moving) -> None:
     cloud = moving.cloud
     server_id = await cloud.make_server()

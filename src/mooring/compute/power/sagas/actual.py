@@ -8,7 +8,6 @@ from mooring.compute.actions import faults
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.moves.sagas import claiming
-from mooring.compute.servers import states
 from mooring.compute.tables import Server
 from mooring.saga.define import Together
 
@@ -54,9 +53,12 @@ async def hold_again(run: Run[Compute], server_id: str) -> Together | None:
 
 
 async def give_back(run: Run[Compute], server_id: str) -> Together | None:
-    """Give back the room that whoever brought a server back held, which is away after all."""
+    """Give back the room and the place that whoever had chosen a host held for a server at none.
+
+    It was being brought back, and is away after all or in ERROR; or it was being made.
+    """
     server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
-    if server is None or server.vm_state != states.OFFLOADED or server.host is not None:
+    if server is None or server.host is not None:
         return None
     await run.service.placement.release(server_id, operation=run.operation)
     return Together(lambda tx: affinity.leave_place(tx, server_id))
