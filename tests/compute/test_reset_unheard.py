@@ -61,6 +61,25 @@ async def test_reset_while_it_is_brought_back_with_its_disk(disk_away: Kept) -> 
     assert await moving.cloud.complaints() == []
 
 
+async def test_one_that_was_to_be_deleted_then_says_that_its_image_has_its_disk(
+    disk_away: Kept,
+) -> None:
+    moving = disk_away.moving
+    cloud, server_id = moving.cloud, moving.server_id
+    cloud.silent = ("", "/servers/")
+    assert await cloud.act(server_id, "unshelve", None, version="2.90") == 202
+    await cloud.compute.sagas.settle(60.0)
+    assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
+    await cloud.compute.sagas.settle(60.0)
+    await reset_while_silent(cloud, server_id)
+    shown = await cloud.server(server_id)
+    told = "reboot it hard: an image has its disk"
+    assert (shown["status"], told in shown["fault"]["message"]) == ("ERROR", True)
+    assert await disk_away.act("reboot", {"type": "HARD"}) == 202
+    assert disk_away.reads(shown["OS-EXT-SRV-ATTR:host"]) == ([FORMER], 1)
+    assert await cloud.complaints() == []
+
+
 async def test_a_second_reset_finds_it_too(away: Moving) -> None:
     away.cloud.silent = ("", "/servers/")
     assert await away.cloud.act(away.server_id, "unshelve", None, version="2.90") == 202

@@ -84,7 +84,10 @@ async def claim_guest(notes: ResetState, run: Run[Compute]) -> Together | None:
         return None
     if await guests.claim(run, host, notes.server_id) is not None:
         return None
-    return Together(lambda tx: _mourn(tx, notes, run))
+    server = await run.service.store.read(lambda tx: tx.get(Server, notes.server_id))
+    image_id = server.shelved_image_id if server else ""
+    has_image = bool(image_id) and await shelved_image.is_whole(run, image_id)
+    return Together(lambda tx: _mourn(tx, notes, run, has_image=has_image))
 
 
 def leave_open(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
@@ -101,14 +104,16 @@ def leave_open(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
         states.move(tx, notes.server_id, task, run.now())
 
 
-def _mourn(tx: Session, notes: ResetState, run: Run[Compute]) -> None:
+def _mourn(tx: Session, notes: ResetState, run: Run[Compute], *, has_image: bool) -> None:
     """Say that a server has no guest any more, whatever state was asked for."""
     settling.leave(tx, run, notes.server_id, notes.shares)
     server = tx.get(Server, notes.server_id)
     if notes.vm_state != "active" or server is None:
         return
     why = "The deletion that this reset gave up had already ended the guest"
-    if server.image_id:
+    if has_image:
+        why += ". Delete the server, or reboot it hard: an image has its disk, which is made anew."
+    elif server.image_id:
         why += ", with the disk on its host. Delete the server, or rebuild it from an image."
     else:
         why += ". Delete the server, and boot another one from its volume."
