@@ -89,15 +89,19 @@ async def test_a_second_reset_finds_it_too(away: Moving) -> None:
     assert (shown["status"], NO_GUEST in shown["fault"]["message"]) == ("ERROR", True)
 
 
-async def test_a_server_that_never_ran_is_not_active(any_cloud: ComputeCloud) -> None:
+@pytest.mark.parametrize(("method", "told"), [("PUT", "took its place"), ("", "never made whole")])
+async def test_a_server_that_never_ran_is_not_active(
+    any_cloud: ComputeCloud, method: str, told: str
+) -> None:
+    """Whether the host lets its creation be undone or not."""
     cloud = any_cloud
-    cloud.silent = ("PUT", "/servers/")
+    cloud.silent = (method, "/servers/")
     asked = {"name": "s", "flavorRef": "1", "imageRef": cloud.image_id, "networks": "none"}
     made = await cloud.ask("POST", "/servers", {"server": asked})
     server_id = made.body["server"]["id"]
     await reset_while_silent(cloud, server_id)
     shown = await cloud.server(server_id)
-    assert (shown["status"], "never ran" in shown["fault"]["message"]) == ("ERROR", True)
+    assert (shown["status"], told in shown["fault"]["message"]) == ("ERROR", True)
     assert await cloud.complaints() == []
     assert (await cloud.ask("DELETE", f"/servers/{server_id}")).status == 204
     await cloud.settle()

@@ -35,6 +35,14 @@ MUTANTS = [
         "brought_back and sqlite",
     ),
     Mutant(
+        "a reset holds no room again that an offload had given back",
+        "compute/power/sagas/reset_state.py",
+        'frozenset({"deleting", "shelving_offloading"})',
+        'frozenset({"deleting"})',
+        "tests/compute/test_reset_room.py",
+        "sqlite",
+    ),
+    Mutant(
         "a user ends what keeps a volume for a server that is away",
         "volume/attachments/guard.py",
         "    may_end = row.connection is None and who.is_admin\n",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mooring.compute.actions import faults
 from mooring.compute.groups import affinity
 from mooring.compute.hosts import guests
 from mooring.compute.moves.sagas import claiming
@@ -12,9 +11,8 @@ from mooring.compute.tables import Server
 from mooring.saga.define import Together
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from mooring.compute.service import Compute
+    from mooring.errors import NoCapacity
     from mooring.saga.define import Run
 
 
@@ -31,10 +29,10 @@ async def find_missing(run: Run[Compute], server_id: str) -> str:
     return "" if await guests.claim(run, server.host, server_id) else server.host
 
 
-async def hold_again(run: Run[Compute], server_id: str) -> Together | None:
+async def hold_again(run: Run[Compute], server_id: str) -> NoCapacity | None:
     """Hold room for a server at a host which an offload or a deletion let go of before its end.
 
-    Its fault says where the host has none left for it.
+    Returns what is to be told where the host has none left for it.
     """
     server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
     if server is None or server.host is None or server.launched_at is None:
@@ -42,14 +40,7 @@ async def hold_again(run: Run[Compute], server_id: str) -> Together | None:
     renewing = guests.other(run.operation, "held")
     if await run.service.placement.renew(server_id, operation=renewing):
         return None
-    full = await claiming.claim_there(run, server_id, server.host)
-    if full is None:
-        return None
-
-    def tell(tx: Session) -> None:
-        faults.record(tx, server_id, full, run.now())
-
-    return Together(tell)
+    return await claiming.claim_there(run, server_id, server.host)
 
 
 async def give_back(run: Run[Compute], server_id: str) -> Together | None:

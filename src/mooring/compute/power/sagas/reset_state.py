@@ -50,9 +50,9 @@ class ResetState(Struct, frozen=True, kw_only=True):
 def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState | None:
     """Set vm_state, and task_state to nothing, and free what was half given or half taken.
 
-    A server that never ran keeps no volume, and is not active. One whose creation was refused
-    meanwhile is gone. One that was put away, and is at no host, is put away still when it is to be
-    active: so it can be brought back.
+    A server whose creation never ended keeps no volume, and is not active. One whose creation was
+    refused meanwhile is gone. One that was put away, and is at no host, is put away still when it
+    is to be active: so it can be brought back.
     """
     now, server = run.now(), tx.get(Server, notes.server_id)
     if server is None:
@@ -64,8 +64,9 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState |
     vm_state = notes.vm_state
     if vm_state == "active" and server.launched_at is None:
         vm_state = "error"
-        why = "The server never ran, so it cannot be active. Delete it, and create another one."
-        faults.record(tx, notes.server_id, Conflict(why), now)
+        if server.vm_state != vm_state:  # what failed in its creation is told already
+            why = "It was never made whole, so it cannot be active. Delete it; create another one."
+            faults.record(tx, notes.server_id, Conflict(why), now)
     elif vm_state == "active" and server.host is None:
         vm_state = states.OFFLOADED
     values = {"vm_state": vm_state, "task_state": None, "state_before_error": None}
@@ -172,9 +173,14 @@ async def settle_room(notes: ResetState, run: Run[Compute]) -> Together | None:
 
     Only what was under way may have let go of that, as the last of what it had of the host.
     """
-    if notes.task in _LETS_GO and (full := await actual.hold_again(run, notes.server_id)):
-        return full
-    return await actual.give_back(run, notes.server_id)
+    full = await actual.hold_again(run, notes.server_id) if notes.task in _LETS_GO else None
+    if full is None:
+        return await actual.give_back(run, notes.server_id)
+
+    def tell_so(tx: Session) -> None:
+        faults.record(tx, notes.server_id, full, run.now())
+
+    return Together(tell_so)
 
 
 async def unmount_share(notes: ResetState, item: str, run: Run[Compute]) -> Together | None:
