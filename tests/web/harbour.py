@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.errors import Conflict, OverQuota, Unavailable
+from mooring.store import failures
 from mooring.store.base import Store
 from mooring.web import faces
 from mooring.web.api import Api, Call, Reply
@@ -124,6 +125,8 @@ async def fail(call: Call[Harbour]) -> Reply:
         raise Conflict("The boat is at sea.", status=412)
     if how == "fog":
         raise Unavailable("No boat can leave.", private="the fog is thick")
+    if how == "full":
+        raise failures.full("no quay is free")
     raise RuntimeError("the secret is 42")
 
 

@@ -210,8 +210,9 @@ async def test_a_conflict_that_passes_by_itself_names_who_is_in_the_way(visitor:
 
 
 async def test_what_cannot_be_served_now_says_when_to_come_again(visitor: Visitor) -> None:
-    answer = await visitor.get(f"{ROOT}/fail/fog")
-    assert (answer.status, answer.header("retry-after")) == (503, "5")
+    for why, status in (("fog", 503), ("full", 507)):
+        answer = await visitor.get(f"{ROOT}/fail/{why}")
+        assert (answer.status, answer.header("retry-after")) == (status, "5")
 
 
 async def test_over_quota_is_403_in_compute_and_413_in_volume(visitor: Visitor) -> None:

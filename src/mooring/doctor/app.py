@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from mooring.doctor.examine import examine
 from mooring.errors import MooringError
 from mooring.saga.tables import SagaRow
+from mooring.web import faults
 from mooring.web.identity import TokenValidator, who_from_request
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from mooring.web.audit import AuditLog
 
 PATH = "/mooring/doctor"
-_STATUS = {"unauthenticated": 401, "forbidden": 403, "unavailable": 503}
 
 
 class Patient(Protocol):
@@ -82,7 +82,7 @@ def build(cloud: Patient, validator: TokenValidator, audit: AuditLog | None = No
         try:
             response = await answer(Request(scope, receive))
         except MooringError as error:
-            response = _refusal(_STATUS.get(error.kind, 500), error.public)
+            response = _refusal(faults.code(error), error.public)
         await response(scope, receive, send)
 
     return application

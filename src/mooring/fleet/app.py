@@ -16,6 +16,7 @@ from mooring import certificates, typed
 from mooring.errors import Conflict, Forbidden, Invalid, MooringError, NotFound
 from mooring.fleet import removal, renewal
 from mooring.limits import JOIN_BODY_BYTES
+from mooring.web import faults
 from mooring.web.identity import TokenValidator, who_from_request
 
 if TYPE_CHECKING:
@@ -40,15 +41,6 @@ BESIDE = "beside"
 """The status of a host that runs beside the control plane, on its machine."""
 ABSENT = "absent"
 """That of one which did so, and with which the process that was asked is not started."""
-_STATUS = {
-    "invalid": 400,
-    "unauthenticated": 401,
-    "forbidden": 403,
-    "not_found": 404,
-    "conflict": 409,
-    "over_quota": 413,
-    "unavailable": 503,
-}
 
 
 class Invitation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -144,7 +136,7 @@ def _serving(answer: _Answer, validator: TokenValidator, audit: AuditLog | None)
             who = await who_from_request(request.headers, validator, "")
             status, body = await answer(request, who)
         except MooringError as error:
-            status, refused = _STATUS.get(error.kind, 500), error
+            status, refused = faults.code(error), error
             body = {"error": {"code": status, "message": error.public}}
         _tell(audit, request, status, who, refused)
         content = b"" if body is None else msgspec.json.encode(body)

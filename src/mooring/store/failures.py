@@ -7,6 +7,7 @@ it means to the user.
 from __future__ import annotations
 
 import sqlite3
+from http import HTTPStatus
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -50,7 +51,7 @@ class NoRoom(Unavailable):
     """The disk below the database is full. Nothing was changed, and it passes as others do.
 
     It is no NoCapacity: services answer that as a refusal for good, and an operation ends by it.
-    Why it is answered 503 and not 507: docs/adr/0016-a-full-database-is-503.md.
+    A service's door answers 507: docs/adr/0016-a-full-database-is-507.md.
     """
 
 
@@ -60,6 +61,7 @@ def full(private: str) -> NoRoom:
         "The database has no room left on its disk; nothing was changed. "
         "Ask again once the operator has made room.",
         private=private,
+        status=HTTPStatus.INSUFFICIENT_STORAGE.value,
     )
 
 

@@ -78,7 +78,7 @@ class Exchange:
 
     def refuse(self, error: MooringError) -> Response:
         """Return the fault of an error, in the service's shape."""
-        status = faults.code(self.face, error)
+        status = faults.code(error, self.face.codes)
         if isinstance(error, microversion.UnknownVersion):
             self.version = error.requested
         shape = faults.titled if error.kind == "unauthenticated" else self.face.shape
@@ -108,7 +108,7 @@ class Exchange:
             headers["accept-patch"] = ", ".join(error.detail["media"])
         elif status in (413, 429):
             headers["retry-after"] = str(error.detail.get("retry_after_s", 0))
-        elif status == 503:
+        elif status in (503, 507):
             headers["retry-after"] = str(limits.WEB_AGAIN_S)
         elif status == 409 and (error.detail.get("busy") or error.detail.get("holder")):
             headers[BUSY_HEADER] = str(error.detail.get("holder", "1"))

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mooring.errors import MooringError
-    from mooring.web.face import Face, Fault
+    from mooring.web.face import Fault
 
 CODES = {
     "invalid": 400,
@@ -41,12 +43,12 @@ _NAMES = {
 _TITLES = {413: "Request Entity Too Large", 504: "Gateway Timeout"}
 
 
-def code(face: Face, error: MooringError) -> int:
-    """Return the status code of `error` in the service that `face` shows."""
+def code(error: MooringError, codes: Mapping[str, int] = CODES) -> int:
+    """Return the status code of `error`, where kinds have those of `codes`, else those of CODES."""
     status = error.detail.get("status")
     if isinstance(status, int):
         return status
-    return face.codes.get(error.kind) or CODES[error.kind]
+    return codes.get(error.kind) or CODES[error.kind]
 
 
 def title(status: int) -> str:
