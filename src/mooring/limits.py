@@ -27,7 +27,7 @@ STORE_BUSY_TIMEOUT_S = 5.0
 """How long a write waits for another process that holds a SQLite file's write lock."""
 
 WEB_AGAIN_S = 5
-"""When a client that is told "not now" (503, 507) should ask again: as soon as most troubles pass."""
+"""When to ask again for a client that is told "not now" (503, 507): most troubles pass by then."""
 
 WEB_BODY_BYTES = 114688
 """Largest JSON body of a request: as in Nova and Cinder; image data is streamed, not counted."""

@@ -89,7 +89,7 @@ async def test_a_second_reset_finds_it_too(away: Moving) -> None:
     assert (shown["status"], NO_GUEST in shown["fault"]["message"]) == ("ERROR", True)
 
 
-@pytest.mark.parametrize(("method", "told"), [("PUT", "took its place"), ("", "never made whole")])
+@pytest.mark.parametrize(("method", "told"), [("PUT", "took its place"), ("", "never ended")])
 async def test_a_server_that_never_ran_is_not_active(
     any_cloud: ComputeCloud, method: str, told: str
 ) -> None:

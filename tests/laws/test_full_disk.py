@@ -25,6 +25,7 @@ from tests.laws.trials import Trials
 
 pytestmark = pytest.mark.anyio
 PARTS = 6
+ANSWERS = {200, 201, 202, 204, 503, 507}
 TROUBLES = {"full": sqlite3.SQLITE_FULL, "locked": sqlite3.SQLITE_BUSY}
 _counts: dict[str, dict[str, int]] = {}
 
@@ -69,7 +70,7 @@ async def test_a_database_that_takes_nothing_for_a_moment_decides_nothing(
             await laws.require_peace(trial, when)
             await laws.require_end(trial, case.scenario.saga, outcome, when)
             assert await trial.ending(case.scenario.saga) in {"done", ""}, when
-            assert trial.answer is None or trial.answer.status in {200, 201, 202, 204, 503, 507}, when
+            assert trial.answer is None or trial.answer.status in ANSWERS, when
 
 
 async def run(trial: Trial, journals: Journals) -> None:

@@ -72,6 +72,11 @@ async def claim(run: Run[Compute], host: str, server_id: str) -> Guest | None:
     return await ask(run, host, verb)
 
 
+async def claim_unless_lost(run: Run[Compute], host: str, server_id: str) -> Guest | None:
+    """`claim`, and None of a host that is lost: it ends foreign guests before it may be up."""
+    return None if await is_lost(run, host) else await claim(run, host, server_id)
+
+
 async def connector(run: Run[Compute], host: str, mountpoint: str | None = None) -> dict[str, Any]:
     """Return how a host connects volumes, with the place in the guest as Cinder wants it."""
     found = await ask(run, host, lambda agent: agent.connector())

@@ -51,8 +51,8 @@ async def place(run: Run[Compute], server_id: str) -> Together | None:
     way = await run.service.store.read(lambda tx: _find(tx, server_id))
     if way is None:
         return None
-    there = await _claim(run, way.destination, server_id)
-    here = await _claim(run, way.source, server_id)
+    there = await guests.claim_unless_lost(run, way.destination, server_id)
+    here = await guests.claim_unless_lost(run, way.source, server_id)
     if there is None or (here is not None and here.state in _RUNS):
         return None
     size = None if way.size is None else _as_it_is(way.size, there)
@@ -89,13 +89,6 @@ def _as_it_is(size: Size, guest: Guest) -> Size:
     """Return a size with what the guest was made with: its flavor may have changed since."""
     name = guest.metadata.get("flavor", size.flavor_name)
     return replace(size, flavor_name=name, vcpus=guest.vcpus, memory_mib=guest.memory_mib)
-
-
-async def _claim(run: Run[Compute], host: str, server_id: str) -> Guest | None:
-    """Return what a host has of a guest, to which no call of before comes late any more."""
-    if await guests.is_lost(run, host):
-        return None
-    return await guests.claim(run, host, server_id)
 
 
 def _place(tx: Session, run: Run[Compute], server_id: str, name: str, size: Size | None) -> None:

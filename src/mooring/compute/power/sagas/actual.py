@@ -1,4 +1,4 @@
-"""What a reset to active finds of a server: no guest at its host, or no host at all."""
+"""What a reset finds of a server: no guest at its host, no room held for it, or no host at all."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def set_state(tx: Session, notes: ResetState, run: Run[Compute]) -> ResetState |
     if vm_state == "active" and server.launched_at is None:
         vm_state = "error"
         if server.vm_state != vm_state:  # what failed in its creation is told already
-            why = "It was never made whole, so it cannot be active. Delete it; create another one."
+            why = "Its creation never ended, so it cannot be active. Delete it, and create another."
             faults.record(tx, notes.server_id, Conflict(why), now)
     elif vm_state == "active" and server.host is None:
         vm_state = states.OFFLOADED

@@ -99,9 +99,7 @@ async def settle(run: Run[Compute], server_id: str) -> Together | None:
     server = await run.service.store.read(lambda tx: tx.get(Server, server_id))
     if server is None or not server.shelved_image_id or server.host is None:
         return None
-    if await guests.is_lost(run, server.host):
-        return None
     # A call that was given up may be removing the guest yet: it ends first, and none comes later.
-    if await guests.claim(run, server.host, server_id) is None:
+    if await guests.claim_unless_lost(run, server.host, server_id) is None:
         return None
     return await discard(run, server_id, server.shelved_image_id)
