@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
+from tests.small_disk import SmallDisk, mounted
 
 pytestmark = pytest.mark.anyio
 MIB = 1 << 20
@@ -19,24 +18,18 @@ TOKENS, IMAGES = "/identity/v3/auth/tokens", "/image/v2/images"
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Generator[Path]:
-    """A disk of few MiB."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "none", str(tmp_path)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting takes root")
-    try:
-        yield tmp_path
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+def small() -> Generator[SmallDisk]:
+    with mounted(DISK_MIB) as disk:
+        yield disk
 
 
-async def test_uploads_that_fill_a_disk_keep_no_token_from_being_revoked(small: Path) -> None:
-    async with SimulatedCloud(small / "state", image_reserve_mib=RESERVE_MIB) as cloud:
+async def test_uploads_that_fill_a_disk_keep_no_token_from_being_revoked(small: SmallDisk) -> None:
+    async with SimulatedCloud(small.directory / "state", image_reserve_mib=RESERVE_MIB) as cloud:
         taken = [await upload(cloud)]
         while taken[-1].status == 204:
             taken.append(await upload(cloud))
         assert (len(taken) > 1, taken[-1].status) == (True, 413)
-        space = os.statvfs(small)
+        space = os.statvfs(small.directory)
         assert (
             RESERVE_MIB * MIB <= space.f_bavail * space.f_frsize < (RESERVE_MIB + IMAGE_MIB) * MIB
         )

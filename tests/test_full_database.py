@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,10 +15,10 @@ from psycopg import sql
 from sqlalchemy import make_url
 
 from mooring import limits
-from tests import scratch
 from tests.answers import Answer
 from tests.cloud import SimulatedCloud
 from tests.postgres import Server
+from tests.small_disk import SmallDisk, mounted
 
 pytestmark = pytest.mark.anyio
 DISK_MIB = 192
@@ -74,41 +73,10 @@ DOORS = [
 ]
 
 
-class SmallDisk(Struct, frozen=True):
-    """A disk of few MiB."""
-
-    directory: Path
-
-    @property
-    def _filler(self) -> Path:
-        return self.directory / "filler"
-
-    def fill(self) -> None:
-        """Leave no room for a byte."""
-        space = os.statvfs(self.directory)
-        with self._filler.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, space.f_bavail * space.f_frsize)
-        assert os.statvfs(self.directory).f_bavail == 0
-
-    def make_room(self) -> None:
-        self._filler.unlink()
-
-
 @pytest.fixture
 def small() -> Generator[SmallDisk]:
-    held = scratch.make("mooring-small-")
-    # The user who runs PostgreSQL has to find its files in there.
-    held.chmod(0o755)
-    # Below the directory that is locked: what is mounted over that one has no lock.
-    where = held / "disk"
-    where.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "none", str(where)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting takes root")
-    try:
-        yield SmallDisk(where)
-    finally:
-        subprocess.run(["umount", str(where)], check=True)
+    with mounted(DISK_MIB) as disk:
+        yield disk
 
 
 @pytest.fixture

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import sqlite3
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from mooring import config, logs
-from mooring.errors import Forbidden, MooringError
+from mooring.errors import Forbidden, MooringError, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
 Option = Any
+_OF_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS}
+_OF_SQLITE = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
 
 
 def _require_text(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
@@ -56,7 +60,7 @@ def run(
     try:
         settings = config.load(file, overrides={k: v for k, v in given.items() if v != ()})
         logs.configure(settings.log_level)
-        code = asyncio.run(work(settings))
+        code = asyncio.run(_telling_of_disk(work, settings))
     except MooringError as error:
         _stop(error)
     except PermissionError as error:
@@ -73,6 +77,33 @@ def run(
         sys.exit(130)
     else:
         sys.exit(code or 0)
+
+
+async def _telling_of_disk(
+    work: Callable[[config.Settings], Coroutine[Any, Any, int | None]], settings: config.Settings
+) -> int | None:
+    """Do the work. Raises Unavailable where a disk below the cloud's files is full, or failed."""
+    try:
+        return await work(settings)
+    except (OSError, sqlite3.Error) as error:
+        if not _is_of_disk(error):
+            raise
+        raise _of_disk(error, settings) from error
+
+
+def _is_of_disk(error: OSError | sqlite3.Error) -> bool:
+    """Whether a disk below the files failed, as it may at a start: nothing is served by then."""
+    if isinstance(error, OSError):
+        return error.errno in _OF_DISK
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _OF_SQLITE
+
+
+def _of_disk(error: OSError | sqlite3.Error, settings: config.Settings) -> Unavailable:
+    file, why = (error.filename, error.strerror) if isinstance(error, OSError) else ("", error)
+    return Unavailable(
+        f"{file or f'A file below {settings.state_path}'} cannot be used: {why}. What the cloud "
+        "has is kept. See that the disk is whole and has room, then give the command again."
+    )
 
 
 def on(

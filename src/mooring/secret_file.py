@@ -80,7 +80,10 @@ def _told(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise Unavailable(f"{path} cannot be written: {error.strerror}.") from error
+        raise Unavailable(
+            f"{path} cannot be written: {error.strerror}. It is as it was. See that this user may "
+            "write there and that the disk has room, then try again."
+        ) from error
 
 
 @contextmanager

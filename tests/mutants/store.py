@@ -18,6 +18,22 @@ MUTANTS = [
         "takes_back",
     ),
     Mutant(
+        "a table that could not be read is a mistake of ours",
+        "store/failures.py",
+        "code == sqlite3.SQLITE_ERROR and str(error)",
+        "code != sqlite3.SQLITE_ERROR and str(error)",
+        "tests/store/test_sqlite.py",
+        "sqlite_misses",
+    ),
+    Mutant(
+        "nobody is told when to come again to a full database",
+        "web/exchange.py",
+        "status in (503, 507)",
+        "status in (503, 502)",
+        "tests/web/test_app.py",
+        "come_again",
+    ),
+    Mutant(
         "a commit that was not answered counts as lost",
         "store/postgresql.py",
         'return outcome == "committed"',

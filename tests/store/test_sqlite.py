@@ -137,6 +137,14 @@ async def test_a_full_disk_is_unavailable_for_a_write_of_its_own(store: Store) -
     assert await boats.names(store) == ["ark"]
 
 
+async def test_a_table_that_sqlite_misses_could_not_be_read(store: Store) -> None:
+    """All are there since the file was opened; while it cannot read which, SQLite misses each."""
+    with pytest.raises(Unavailable, match="its tables could not be read"):
+        await store.read(lambda tx: tx.execute(text("SELECT 1 FROM ships")))
+    with pytest.raises(Unavailable, match="its tables could not be read"):
+        await store.write(lambda tx: tx.execute(text("INSERT INTO ships VALUES (1)")))
+
+
 async def test_a_file_locked_by_another_process_is_unavailable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,7 +89,7 @@ class JournalFile(Marks):
         self._turn = threading.Lock()
         self.commits = 0
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        with _failing(path):
+        with _failing_at_start(path):
             self._marks = _connect(path, "FULL")
             # What a reboot makes void need not wait for the disk: answers, and processes.
             self._answers = _connect(path, "NORMAL")
@@ -253,27 +253,43 @@ def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
 
 
 @contextmanager
-def _failing(path: Path | None = None) -> Generator[None]:
+def _failing() -> Generator[None]:
     """Turn what SQLite says into Unavailable: sagas ask again, as it says nothing of their verb."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _translate(error, path) from error
+        if _code(error) == sqlite3.SQLITE_FULL:
+            said = (
+                "The agent's journal has no room left on its disk, and the agent does nothing "
+                "until somebody has made room."
+            )
+        else:
+            said = "The agent's journal did not answer."
+        raise Unavailable(said, private=_private(error)) from error
 
 
-def _translate(error: sqlite3.Error, path: Path | None) -> Unavailable:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    private = f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"
-    if code == sqlite3.SQLITE_FULL:
-        return Unavailable(
-            "The agent's journal has no room left on its disk, so the agent does nothing. Make "
-            "room, and it goes on.",
-            private=private,
-        )
-    if path is not None and code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
-        return Unavailable(
-            f"The agent's journal {path} is damaged. Move it away: the agent then starts as a new "
-            "incarnation, and the control plane looks at the host again.",
-            private=private,
-        )
-    return Unavailable("The agent's journal did not answer.", private=private)
+@contextmanager
+def _failing_at_start(path: Path) -> Generator[None]:
+    """Say of a journal that does not open which one it is, why, and what then helps."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        if _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+            said = (
+                f"The agent's journal {path} is damaged. Move it away: the agent then starts as a "
+                "new incarnation, and the control plane looks at the host again."
+            )
+        else:
+            said = (
+                f"The agent's journal {path} cannot be used: {error}. What it has is kept. See "
+                "that its disk is whole and has room, then start the agent again."
+            )
+        raise Unavailable(said, private=_private(error)) from error
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def _private(error: sqlite3.Error) -> str:
+    return f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"

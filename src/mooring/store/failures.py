@@ -21,6 +21,7 @@ OF_FILE = (
 )
 """What is said of a file that does not open, behind why."""
 _SQLITE_FULL = sqlite3.SQLITE_FULL
+_MISSED = "no such table: "
 _SQLITE: dict[int, str] = {
     sqlite3.SQLITE_BUSY: "another process holds the database file",
     sqlite3.SQLITE_LOCKED: "another process holds the database file",
@@ -133,11 +134,14 @@ def _from_sqlite(error: sqlite3.Error) -> MooringError | None:
     private = f"{getattr(error, 'sqlite_errorname', 'sqlite')}: {error}"
     if code == _SQLITE_FULL:
         return full(private)
-    if code in _SQLITE:
-        return Unavailable(
-            f"The database did not answer. {_RETRY}", private=f"{_SQLITE[code]}: {private}"
-        )
-    return None
+    why = _SQLITE.get(code)
+    if code == sqlite3.SQLITE_ERROR and str(error).startswith(_MISSED):
+        # All were there when the file was opened. SQLite misses each while it cannot read which
+        # there are, as where a full disk has no room for what its readers share.
+        why = "its tables could not be read"
+    if why is None:
+        return None
+    return Unavailable(f"The database did not answer. {_RETRY}", private=f"{why}: {private}")
 
 
 def _from_postgresql(error: DBAPIError) -> MooringError | None:
