@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
+from structlog.testing import capture_logs
 
 from mooring.saga.define import Run, Saga, Step, exclusive
 from mooring.saga.laws import LawProbe
@@ -36,6 +37,21 @@ WEIGH = Saga(
 )
 
 
+async def carry(notes: Order, run: Run[Shop]) -> None:
+    """Do something outside, so that what follows is written by the engine."""
+
+
+CARRY = Saga(
+    "shop.carry_order",
+    Order,
+    Step("carry", carry),
+    Step("weigh", weigh),
+    locks=lambda notes: [exclusive(f"order:{notes.order_id}")],
+    pivot="weigh",
+    failed_end=[Step("record_lost", record_lost)],
+)
+
+
 @pytest.fixture
 async def desk(wired_url: str) -> AsyncIterator[Desk]:
     """A shop with one order, "o1", on a PostgreSQL whose wire can be cut."""
@@ -55,6 +71,19 @@ async def test_what_the_database_takes_back_is_no_failure_of_the_step(
     await desk.engine.settle()
     await desk.engine.ended(saga_id)
     assert await desk.statuses() == {"o1": "weighed"}
+
+
+async def test_a_full_disk_is_one_line_of_the_log_and_decides_nothing(desk: Desk) -> None:
+    _trouble[:] = ["53100"]
+    with capture_logs() as logs:
+        saga_id = await desk.start(CARRY, "o1")
+        await desk.engine.settle()
+    await desk.engine.ended(saga_id)
+    assert await desk.statuses() == {"o1": "weighed"}
+    (line,) = logs
+    assert (line["event"], line["log_level"], line["saga"]) == ("saga.trouble", "warning", saga_id)
+    assert "no room left on its disk" in line["error"]
+    assert "exc_info" not in line
 
 
 @pytest.mark.parametrize("word", [b"COMMIT", b"UPDATE orders", b"saga_history"])

@@ -11,6 +11,7 @@ import copy
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import structlog
 from sqlalchemy.orm import Session
 
 from mooring.bulkhead import hindrance_of
@@ -36,6 +37,19 @@ from mooring.saga.turn import (
 )
 
 S = TypeVar("S")
+log = structlog.get_logger()
+
+
+def tell_trouble(service: str, saga_id: str, error: Exception) -> None:
+    """Write down what kept a saga from being advanced: in one line where it passes by itself.
+
+    A database that is away, or full, meets every saga again and again.
+    """
+    shown = {"saga": saga_id, "service": service}
+    if isinstance(error, Unavailable):
+        log.warning("saga.trouble", error=str(error), **shown)
+    else:
+        log.error("saga.trouble", exc_info=error, **shown)
 
 
 class Runner(Generic[S]):

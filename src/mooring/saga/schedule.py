@@ -21,7 +21,7 @@ from mooring.errors import Unavailable
 from mooring.saga import former, journal, locks, ownership
 from mooring.saga.define import REGISTRY
 from mooring.saga.journal import Bookmark, LostLeaseError
-from mooring.saga.runner import Runner
+from mooring.saga.runner import Runner, tell_trouble
 from mooring.saga.slots import Place, Slots, read_hindrance
 from mooring.saga.teller import COUNTED_REST_S
 from mooring.saga.timers import Timers
@@ -213,7 +213,7 @@ class Schedule(Generic[S]):
         if error is not None and not isinstance(error, Exception):
             self._break(error)
         elif error is not None and not isinstance(error, LostLeaseError):
-            log.error("saga.trouble", saga=saga_id, service=self._host.name, exc_info=error)
+            tell_trouble(self._host.name, saga_id, error)
             after = self._host.clock.now() + timedelta(seconds=AFTER_TROUBLE_S)
             self.wake(saga_id, at=after)
         place.end()
